@@ -1,0 +1,1 @@
+//! Checks over candidate rows; only this module can construct an audited row.

@@ -1,0 +1,1 @@
+//! Contracts and traces become audited SFT rows and preference pairs.

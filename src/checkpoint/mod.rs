@@ -1,0 +1,1 @@
+//! Checkpoints and exports that other programs load.

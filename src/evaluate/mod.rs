@@ -1,0 +1,3 @@
+//! Completions are adjudicated against contracts: verdicts, rates, intervals, contrasts.
+
+pub mod completion;

@@ -1,0 +1,27 @@
+//! Traces become contracts; contracts make and audit training rows; rows train a model; the model's completions are
+//! adjudicated against the same contracts.
+//!
+//! `ARCHITECTURE.md` lists the modules in the order of flow; a module imports only modules before it.
+
+pub mod adjudicate;
+pub mod audit;
+pub mod build;
+pub mod checkpoint;
+pub mod cli;
+pub mod contract;
+pub mod dataset;
+pub mod error;
+pub mod evaluate;
+pub mod generate;
+pub mod kernel;
+pub mod loss;
+pub mod model;
+pub mod prompt;
+pub mod recipe;
+pub mod report;
+pub mod run;
+pub mod split;
+pub mod statistic;
+pub mod token;
+pub mod trace;
+pub mod train;

@@ -1,0 +1,1 @@
+//! SFT and DPO losses, pure.

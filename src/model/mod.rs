@@ -1,0 +1,1 @@
+//! A differentiable Llama-family decoder, its weights (safetensors, GGUF, hub) and adapters.

@@ -1,0 +1,1 @@
+//! Summaries become text and one self-contained HTML page.

@@ -1,0 +1,80 @@
+//! The one writer of files: a temporary name in the same folder, sync, rename. A reader never sees half a file.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Writes `bytes` to `path`, creating the folder, so that `path` holds either its old content or all of the new.
+///
+/// # Errors
+/// [`Error::Write`] with the path.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// Like [`write`], for content that is produced piece by piece.
+///
+/// # Errors
+/// [`Error::Write`] with the path; the temporary file is removed.
+pub fn write_with(
+    path: &Path,
+    produce: impl FnOnce(&mut std::io::BufWriter<&mut fs::File>) -> std::io::Result<()>,
+) -> Result<()> {
+    let fail = |source| Error::write(path, source);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(folder).map_err(fail)?;
+    let mut temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
+    {
+        let mut buffer = std::io::BufWriter::new(temporary.as_file_mut());
+        produce(&mut buffer).map_err(fail)?;
+        buffer.flush().map_err(fail)?;
+    }
+    temporary.as_file().sync_all().map_err(fail)?;
+    set_ordinary_permissions(temporary.path()).map_err(fail)?;
+    temporary.persist(path).map_err(|error| Error::write(path, error.error))?;
+    Ok(())
+}
+
+/// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there.
+///
+/// # Errors
+/// [`Error::Write`] with the path, or whatever `produce` returns; the temporary folder is removed.
+pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let fail = |source| Error::write(path, source);
+    let parent = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(parent).map_err(fail)?;
+    let temporary = tempfile::Builder::new().prefix(".topalign-").tempdir_in(parent).map_err(fail)?;
+    produce(temporary.path())?;
+    set_ordinary_permissions(temporary.path()).map_err(fail)?;
+    let fresh = temporary.keep();
+    if path.exists() {
+        let old = parent.join(format!(".topalign-old-{}", std::process::id()));
+        fs::rename(path, &old).map_err(fail)?;
+        fs::rename(&fresh, path).map_err(fail)?;
+        fs::remove_dir_all(&old).map_err(fail)?;
+    } else {
+        fs::rename(&fresh, path).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// Temporary files are private to the user; outputs get what an ordinary `open` would give.
+#[cfg(unix)]
+fn set_ordinary_permissions(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = if path.is_dir() { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn set_ordinary_permissions(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! The edges every stage shares: the one writer of files, JSONL, digests, seed streams, interruption and manifests.
+
+pub mod atomic;
+pub mod digest;
+pub mod interrupt;
+pub mod jsonl;
+pub mod seed;

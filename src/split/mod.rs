@@ -1,0 +1,1 @@
+//! Traces are grouped by near-duplication and dealt to train and held-out by group.

@@ -1,0 +1,1 @@
+//! Optimizer, schedule, accumulation, the SFT and DPO loops.
