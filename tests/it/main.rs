@@ -1,0 +1,22 @@
+//! One integration binary; one module per noun.
+
+mod adjudicate;
+mod audit;
+mod build;
+mod checkpoint;
+mod command;
+mod contract;
+mod dataset;
+mod evaluate;
+mod generate;
+mod kernel;
+mod loss;
+mod model;
+mod prompt;
+mod report;
+mod scenarios;
+mod split;
+mod statistic;
+mod token;
+mod trace;
+mod train;
