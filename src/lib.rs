@@ -8,6 +8,7 @@ pub mod audit;
 pub mod build;
 pub mod checkpoint;
 pub mod cli;
+pub mod completion;
 pub mod contract;
 pub mod dataset;
 pub mod error;

@@ -1,3 +1,2 @@
 //! Completions are adjudicated against contracts: verdicts, rates, intervals, contrasts.
 
-pub mod completion;
