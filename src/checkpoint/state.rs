@@ -100,7 +100,11 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
     let file: StateFile = serde_json::from_slice(&bytes)
         .map_err(|error| Fault::new(format!("not a checkpoint's state: {error}")).at(path.display()))?;
     if file.format != FORMAT {
-        return Err(Fault::new("unknown checkpoint format").at(path.display()).got(file.format).expected(FORMAT).into());
+        return Err(Fault::new("unknown checkpoint format")
+            .at(path.display())
+            .got(file.format)
+            .expected(FORMAT)
+            .into());
     }
     let read = |name: &str| -> Result<BTreeMap<String, Tensor>> {
         let path = folder.join(name);

@@ -9,7 +9,6 @@ mod preference;
 mod supervised;
 
 pub use preference::{
-    PairReward, Pairs, PreferenceObjective, RewardSummary, log_sigmoid, log_sigmoids, preference_losses, rewards,
-    sum_per_answer, summarize,
+    PairReward, Pairs, PreferenceObjective, log_sigmoid, log_sigmoids, preference_losses, rewards, sum_per_answer,
 };
 pub use supervised::negative_log_likelihood;

@@ -141,6 +141,11 @@ impl PairReward {
     pub fn margin(self) -> f64 {
         self.chosen - self.rejected
     }
+
+    /// Whether the chosen answer has the strictly higher reward: a tie, as at the start, is not right.
+    pub fn is_right(self) -> bool {
+        self.chosen > self.rejected
+    }
 }
 
 /// Rewards of every pair from the answers' log ratios.
@@ -152,31 +157,4 @@ pub fn rewards(log_ratios: &[f64], pairs: &Pairs, beta: Positive) -> Vec<PairRew
         .zip(&pairs.rejected)
         .map(|(chosen, rejected)| PairReward { chosen: reward(chosen), rejected: reward(rejected) })
         .collect()
-}
-
-/// Means over pairs, as DPO users read them in a log.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RewardSummary {
-    /// Mean reward of the chosen answers.
-    pub chosen: f64,
-    /// Mean reward of the rejected answers.
-    pub rejected: f64,
-    /// Mean margin.
-    pub margins: f64,
-    /// Share of pairs whose chosen answer has the strictly higher reward; a tie is not right.
-    pub accuracies: f64,
-}
-
-/// Averages rewards; `None` without pairs.
-pub fn summarize(rewards: &[PairReward]) -> Option<RewardSummary> {
-    if rewards.is_empty() {
-        return None;
-    }
-    let mean = |of: fn(&PairReward) -> f64| rewards.iter().map(of).sum::<f64>() / rewards.len() as f64;
-    Some(RewardSummary {
-        chosen: mean(|reward| reward.chosen),
-        rejected: mean(|reward| reward.rejected),
-        margins: mean(|reward| reward.margin()),
-        accuracies: mean(|reward| f64::from(u8::from(reward.chosen > reward.rejected))),
-    })
 }

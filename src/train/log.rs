@@ -72,8 +72,7 @@ impl Log {
     /// [`Error::Write`]; [`Error::Read`] if an old log cannot be read.
     pub fn open(path: &Path, steps: usize) -> Result<Self> {
         jsonl::write(path, if steps == 0 { Vec::new() } else { rows_until(path, steps)? })?;
-        let file =
-            File::options().append(true).open(path).map_err(|source| Error::write(path, source))?;
+        let file = File::options().append(true).open(path).map_err(|source| Error::write(path, source))?;
         Ok(Self { path: path.to_path_buf(), file })
     }
 

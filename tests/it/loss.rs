@@ -89,19 +89,15 @@ fn a_chosen_answer_without_tokens_is_refused() {
 }
 
 #[test]
-fn ties_are_not_accuracy_1() {
+fn ties_are_not_right() {
     let beta = Positive::try_from(0.1).unwrap();
-    let tied = summarize(&rewards(&[0.0; 4], &three_pairs(), beta)).unwrap();
-    assert_eq!((tied.accuracies, tied.margins), (0.0, 0.0));
-    let mixed = summarize(&rewards(&[1.0, 1.0, 2.0, -1.0], &three_pairs(), beta)).unwrap();
-    assert!((mixed.accuracies - 1.0 / 3.0).abs() < 1e-12);
-    assert!((mixed.margins - 0.1 * (0.0 - 1.0 + 2.0) / 3.0).abs() < 1e-12);
-    assert!((mixed.chosen - 0.1).abs() < 1e-12);
-}
-
-#[test]
-fn no_pairs_have_no_rewards() {
-    assert_eq!(summarize(&[]), None);
+    let tied = rewards(&[0.0; 4], &three_pairs(), beta);
+    assert!(tied.iter().all(|reward| !reward.is_right() && reward.margin() == 0.0));
+    let mixed = rewards(&[1.0, 1.0, 2.0, -1.0], &three_pairs(), beta);
+    assert_eq!(mixed.iter().map(|reward| reward.is_right()).collect::<Vec<_>>(), [false, false, true]);
+    for (reward, margin) in mixed.iter().zip([0.0, -0.1, 0.2]) {
+        assert!((reward.margin() - margin).abs() < 1e-12 && (reward.chosen - 0.1).abs() < 1e-12);
+    }
 }
 
 #[test]
