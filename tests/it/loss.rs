@@ -3,7 +3,6 @@
 use candle_core::{Device, Tensor, Var};
 use topalign::loss::{
     Pairs, PreferenceObjective, log_sigmoid, negative_log_likelihood, preference_losses, rewards, sum_per_answer,
-    summarize,
 };
 use topalign::recipe::settings::{Positive, Share};
 
