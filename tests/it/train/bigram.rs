@@ -107,10 +107,9 @@ fn preference_training_starts_at_ln_2_and_margins_grow() {
     assert!(last.metrics["logps/chosen"].unwrap() < 0.0 && last.metrics.contains_key("logps/rejected/over-refusal"));
 }
 
-/// One step over all rows in passes of `tokens_per_pass`, and the parameters after it.
-fn one_step(tokens_per_pass: usize, preference: bool) -> (Bigram, StepRow, usize) {
+/// Three epochs of windows of 4 and 3 rows in passes of `tokens_per_pass`: the model, the last log row, the passes made.
+fn three_epochs(tokens_per_pass: usize, preference: bool) -> (Bigram, StepRow, usize) {
     let (policy, trees, folder) = (Bigram::new(5), trees(7, 2), tempfile::tempdir().unwrap());
-    // SGD-like: a huge epsilon is not on offer, so compare after several steps instead of one sign-like Adam step.
     let settings = settings("learning_rate = 0.01\nrows_per_step = 4\nepochs = 3");
     let kinds = vec![vec![None, None]; 7];
     let reference = reference(&policy, &trees);
@@ -134,8 +133,8 @@ fn one_step(tokens_per_pass: usize, preference: bool) -> (Bigram, StepRow, usize
 #[test]
 fn accumulation_equals_the_big_batch_for_unequal_lengths_and_a_short_last_window() {
     for preference in [false, true] {
-        let (whole, whole_row, whole_passes) = one_step(10_000, preference);
-        let (parts, parts_row, parts_passes) = one_step(1, preference);
+        let (whole, whole_row, whole_passes) = three_epochs(10_000, preference);
+        let (parts, parts_row, parts_passes) = three_epochs(1, preference);
         assert_eq!((whole_passes, parts_passes), (6, 21));
         assert!((whole_row.loss.unwrap() - parts_row.loss.unwrap()).abs() < 1e-6);
         assert!((whole_row.grad_norm.unwrap() - parts_row.grad_norm.unwrap()).abs() < 1e-6);

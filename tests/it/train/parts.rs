@@ -22,29 +22,40 @@ fn gradient(name: &str, values: &[f32], shape: &[usize]) -> BTreeMap<String, Ten
 
 #[test]
 fn adamw_equals_torch_over_four_steps() {
-    // torch 2.x: AdamW([w], lr=0.1, weight_decay=0.2); w = [[1, -2], [0.5, 0]]; gradient of step t = (t * [[0.1, -1],
-    // [0, 3]]) computed with the textbook recursion in f64 below, which torch follows.
-    let (mut expected, base) = ([1.0_f64, -2.0, 0.5, 0.0], [0.1_f64, -1.0, 0.0, 3.0]);
-    let (mut first, mut second) = ([0.0_f64; 4], [0.0_f64; 4]);
+    // torch 2.15: w = [[1, -2], [0.5, 0]]; AdamW([w], lr=0.1, weight_decay=0.2); four steps with the gradient
+    // t * [[0.1, -1], [0, 3]] at step t; print(w.flatten().tolist())
+    let expected = [0.545_627_77_f32, -1.467_995_9, 0.461_184_14, -0.376_740_46];
     let parameters = one("w", &[1.0, -2.0, 0.5, 0.0], &[2, 2]);
     let mut optimizer = AdamW::new(&parameters, AdamConstants::default()).unwrap();
-    for step in 1..=4_i32 {
-        let values: Vec<f32> = base.iter().map(|value| (value * f64::from(step)) as f32).collect();
+    for step in [1.0_f32, 2.0, 3.0, 4.0] {
         let update = Update { learning_rate: 0.1, gradient_scale: 1.0, weight_decay: 0.2 };
+        let values = [0.1, -1.0, 0.0, 3.0].map(|value| value * step);
         optimizer.update(&parameters, &gradient("w", &values, &[2, 2]), update).unwrap();
-        for index in 0..4 {
-            let gradient = base[index] * f64::from(step);
-            expected[index] -= 0.1 * 0.2 * expected[index];
-            first[index] = 0.9 * first[index] + 0.1 * gradient;
-            second[index] = 0.999 * second[index] + 0.001 * gradient * gradient;
-            let corrected = first[index] / (1.0 - 0.9_f64.powi(step));
-            let root = (second[index] / (1.0 - 0.999_f64.powi(step))).sqrt();
-            expected[index] -= 0.1 * corrected / (root + 1e-8);
-        }
     }
     let found: Vec<f32> = parameters["w"].as_tensor().flatten_all().unwrap().to_vec1().unwrap();
     for (found, expected) in found.iter().zip(expected) {
-        assert!((f64::from(*found) - expected).abs() < 1e-5, "{found} {expected}");
+        assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    }
+}
+
+/// `cargo test --config profile.dev.package.topalign.opt-level=3 --test it adamw_on_135 -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement: allocates 2.2 GB and means nothing beside other tests"]
+fn adamw_on_135_million_parameters() {
+    let shapes = [vec![49_152, 576], vec![106_168_320 / 576, 576]];
+    let zeros = |shape: &Vec<usize>| Tensor::full(0.01_f32, shape.as_slice(), &Device::Cpu).unwrap();
+    let named = shapes.iter().enumerate().map(|(index, shape)| (format!("p{index}"), zeros(shape)));
+    let gradients: BTreeMap<String, Tensor> = named.collect();
+    let parameters: BTreeMap<String, Var> =
+        gradients.iter().map(|(name, tensor)| (name.clone(), Var::from_tensor(tensor).unwrap())).collect();
+    let mut optimizer = AdamW::new(&parameters, AdamConstants::default()).unwrap();
+    let update = Update { learning_rate: 1e-4, gradient_scale: 0.5, weight_decay: 0.1 };
+    for _ in 0..6 {
+        let begun = std::time::Instant::now();
+        optimizer.update(&parameters, &gradients, update).unwrap();
+        let updated = begun.elapsed();
+        let norm = global_norm(&gradients).unwrap();
+        println!("update {updated:?}, norm {:?} ({norm:.3})", begun.elapsed().checked_sub(updated).unwrap());
     }
 }
 
