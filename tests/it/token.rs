@@ -1,1 +1,1 @@
-//! Claims about `token`.
+//! Claims about tokenizers, templates, encoding and packing.
