@@ -136,4 +136,28 @@ mod tests {
             assert_eq!(float_repr(value), expected);
         }
     }
+
+    #[derive(serde::Deserialize)]
+    struct Goldens {
+        json: Vec<Golden>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        value: String,
+        indent: Option<usize>,
+        text: String,
+    }
+
+    #[test]
+    fn tojson_equals_json_dumps() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/token/goldens.json");
+        let goldens: Goldens = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert!(goldens.json.len() > 20);
+        for golden in goldens.json {
+            let value: serde_json::Value = serde_json::from_str(&golden.value).unwrap();
+            let layout = golden.indent.map_or(Layout::Line, Layout::Indented);
+            assert_eq!(dumps(&value, layout).unwrap(), golden.text);
+        }
+    }
 }
