@@ -74,7 +74,7 @@ pub fn decode_all<M: NextToken, K>(
     let engine = Engine { model, terminators, sampler };
     let mut waiting: VecDeque<Request<K>> = VecDeque::new();
     let mut requests = requests.into_iter();
-    let mut running: Vec<Running<K, M::Cache>> = Vec::new();
+    let mut running: Vec<Box<Running<K, M::Cache>>> = Vec::new();
     loop {
         while running.len() < batch.max(1) {
             interrupt::check()?;
@@ -98,7 +98,7 @@ pub fn decode_all<M: NextToken, K>(
 }
 
 enum Step<K, C> {
-    Goes(Running<K, C>),
+    Goes(Box<Running<K, C>>),
     Ends(K, Generated),
 }
 
@@ -112,18 +112,18 @@ impl<M: NextToken> Engine<'_, M> {
         }
         let (cache, logits) = self.model.start(&prompt)?;
         let limit = limit.min(context - prompt.len());
-        Ok(self.choose(Running { key, cache, next: 0, tokens: Vec::new(), limit, generator }, &logits))
+        Ok(self.choose(Box::new(Running { key, cache, next: 0, tokens: Vec::new(), limit, generator }), &logits))
     }
 
     /// One token more for every running sequence.
-    fn advance<K>(&self, mut running: Vec<Running<K, M::Cache>>) -> Result<Vec<Step<K, M::Cache>>> {
+    fn advance<K>(&self, mut running: Vec<Box<Running<K, M::Cache>>>) -> Result<Vec<Step<K, M::Cache>>> {
         let tokens: Vec<u32> = running.iter().map(|sequence| sequence.next).collect();
         let mut caches: Vec<&mut M::Cache> = running.iter_mut().map(|sequence| &mut sequence.cache).collect();
         let logits = self.model.advance(&mut caches, &tokens)?; // [sequences][vocabulary]
         Ok(running.into_iter().zip(logits).map(|(sequence, logits)| self.choose(sequence, &logits)).collect())
     }
 
-    fn choose<K>(&self, mut sequence: Running<K, M::Cache>, logits: &[f32]) -> Step<K, M::Cache> {
+    fn choose<K>(&self, mut sequence: Box<Running<K, M::Cache>>, logits: &[f32]) -> Step<K, M::Cache> {
         let ended = match self.sampler.choose(logits, &mut sequence.generator) {
             None => Ended::Failed("the model's logits are not finite".to_owned()),
             Some(token) if self.terminators.contains(&token) => Ended::Stop,

@@ -1,6 +1,6 @@
 //! `tojson` for chat templates: the text that Python's `json.dumps(value, ensure_ascii=False)` gives.
 //!
-//! Unlike serde_json's own forms: `", "` and `": "` as separators, Python's `repr` of floats. Unlike Jinja's own filter:
+//! Unlike the forms of `serde_json`: `", "` and `": "` as separators, Python's `repr` of floats. Unlike Jinja's own filter:
 //! no HTML escaping and no sorting, which is what `transformers` installs.
 
 use std::fmt::Write as _;

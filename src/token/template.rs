@@ -99,6 +99,7 @@ fn without_generation_marks(source: &str) -> String {
 }
 
 /// Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
+#[expect(clippy::needless_pass_by_value, reason = "a filter's arguments come by value")]
 fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, minijinja::Error> {
     let indent = match indent {
         Some(indent) => Some(indent),

@@ -1,4 +1,5 @@
 //! Claims about tokenizers, templates, encoding and packing. Goldens: `tests/cases/token/make_goldens.py`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
