@@ -2,7 +2,7 @@
 //!
 //! In: scenarios. Out: groups by name (the base id of their first member), and the links that made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub enum Reason {
     GivenGroup,
     /// The same conclusion in the same words.
     SameConclusion,
+    /// The same name: an account, an organisation.
+    SharedEntity,
     /// Near-duplicate conclusions.
     Conclusion,
     /// Near-duplicate goals and tools.
@@ -50,6 +52,7 @@ impl Reason {
         match self {
             Self::GivenGroup => "given-group",
             Self::SameConclusion => "same-conclusion",
+            Self::SharedEntity => "shared-entity",
             Self::Conclusion => "conclusion",
             Self::GoalAndTools => "goal-and-tools",
             Self::FullText => "full-text",
@@ -95,6 +98,7 @@ fn root(parents: &[usize], mut index: usize) -> usize {
 
 /// A scenario's texts, cut for comparison.
 struct Texts {
+    entities: BTreeSet<String>,
     conclusion_words: Vec<String>,
     conclusion: Shingles,
     goal_and_tools: Shingles,
@@ -112,6 +116,7 @@ impl Texts {
         ];
         let goal = || std::iter::once(trace.goal.as_str());
         Self {
+            entities: entities(trace),
             conclusion_words: words(&trace.sensitive_conclusion),
             conclusion: Shingles::of([trace.sensitive_conclusion.as_str()]),
             goal_and_tools: Shingles::of(goal().chain(tools())),
@@ -123,6 +128,9 @@ impl Texts {
         if self.conclusion_words == other.conclusion_words {
             return Some((Reason::SameConclusion, None));
         }
+        if !self.entities.is_disjoint(&other.entities) {
+            return Some((Reason::SharedEntity, None));
+        }
         let bars = [
             (Reason::Conclusion, &self.conclusion, &other.conclusion, CONCLUSION),
             (Reason::GoalAndTools, &self.goal_and_tools, &other.goal_and_tools, GOAL_AND_TOOLS),
@@ -133,4 +141,36 @@ impl Texts {
             (similarity >= bar).then_some((reason, Some(similarity)))
         })
     }
+}
+
+/// Names that make two scenarios about one thing: handles (`NightOwl42`) in conclusion and criteria, and runs of capitalised
+/// words inside the conclusion's sentence. Criteria list their terms in title case, so runs there mean nothing.
+fn entities(trace: &Trace) -> BTreeSet<String> {
+    let criteria = trace.disclosure_criteria.as_deref().unwrap_or_default();
+    let conclusion = trace.sensitive_conclusion.as_str();
+    let tokens = |text: &'_ str| -> Vec<String> {
+        text.split(|character: char| !character.is_alphanumeric()).map(str::to_owned).collect()
+    };
+    let mut entities: BTreeSet<String> =
+        tokens(criteria).into_iter().chain(tokens(conclusion)).filter(|token| is_handle(token)).collect();
+    let mut run: Vec<String> = Vec::new();
+    for word in tokens(conclusion).into_iter().skip(1).chain(std::iter::once(String::new())) {
+        if word.starts_with(char::is_uppercase) && word.chars().count() > 2 {
+            run.push(word);
+            continue;
+        }
+        if run.len() > 1 {
+            entities.insert(run.join(" "));
+        }
+        run.clear();
+    }
+    entities
+}
+
+/// Letters of both cases and digits, long enough to be nobody else's.
+fn is_handle(token: &str) -> bool {
+    token.chars().count() >= 8
+        && token.chars().any(char::is_numeric)
+        && token.chars().any(char::is_uppercase)
+        && token.chars().any(char::is_lowercase)
 }
