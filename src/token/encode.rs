@@ -72,7 +72,8 @@ impl ChatTokenizer {
             messages.iter().cloned().chain(std::iter::once(Message::assistant(ANSWER))).collect();
         let full = self.render_conversation(&answered)?;
         // Without the marker in its place the template offers nothing better than the conversation itself.
-        let header = full.strip_prefix(&conversation).and_then(|rest| rest.split_once(ANSWER)).map(|(header, _)| header);
+        let header =
+            full.strip_prefix(&conversation).and_then(|rest| rest.split_once(ANSWER)).map(|(header, _)| header);
         Ok(prompt + header.unwrap_or_default())
     }
 
@@ -91,10 +92,12 @@ impl ChatTokenizer {
         if holds_conversation && starts_at_content {
             return Ok(common.to_owned());
         }
-        Err(Fault::new("the chat template writes the prompt differently once it is answered, so the answer has no start")
-            .at(&self.place)
-            .expected("a generation prompt that the finished conversation begins with")
-            .into())
+        Err(Fault::new(
+            "the chat template writes the prompt differently once it is answered, so the answer has no start",
+        )
+        .at(&self.place)
+        .expected("a generation prompt that the finished conversation begins with")
+        .into())
     }
 
     /// The answer's tokens up to its first terminator, which is added where the template writes none.

@@ -35,7 +35,15 @@ pub(super) fn read(folder: &Path) -> Result<Parts> {
     let ends = ends(folder, &tokenizer, &special_tokens)?;
     complete_template(&mut files, config, &template);
     // `add_bos_token` of slow tokenizers is already in the rules of tokenizer.json.
-    Ok(Parts { tokenizer, template, special_tokens, ends, add_begin: false, files, place: folder.display().to_string() })
+    Ok(Parts {
+        tokenizer,
+        template,
+        special_tokens,
+        ends,
+        add_begin: false,
+        files,
+        place: folder.display().to_string(),
+    })
 }
 
 fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
@@ -81,10 +89,12 @@ fn template(folder: &Path, files: &[TokenizerFile], config: &Value) -> Result<St
     if let Some(text) = declared.and_then(Value::as_str) {
         return Ok(text.to_owned());
     }
-    Err(Fault::new("the model has no chat template: neither `chat_template.jinja` nor `chat_template` in `tokenizer_config.json`")
-        .at(folder.display())
-        .hint("start from an instruction-tuned model, or save its chat_template.jinja beside tokenizer.json")
-        .into())
+    Err(Fault::new(
+        "the model has no chat template: neither `chat_template.jinja` nor `chat_template` in `tokenizer_config.json`",
+    )
+    .at(folder.display())
+    .hint("start from an instruction-tuned model, or save its chat_template.jinja beside tokenizer.json")
+    .into())
 }
 
 /// Every `*_token` that is set, as text or as an object with `content`.

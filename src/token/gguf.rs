@@ -121,7 +121,8 @@ impl Source<'_> {
 
     fn special_tokens(&self, tokens: &[&str]) -> SpecialTokens {
         let names = [("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")];
-        let token = |key: &str| self.id(&format!("tokenizer.ggml.{key}_token_id")).and_then(|id| tokens.get(id as usize));
+        let token =
+            |key: &str| self.id(&format!("tokenizer.ggml.{key}_token_id")).and_then(|id| tokens.get(id as usize));
         names
             .into_iter()
             .filter_map(|(key, name)| token(key).map(|token| (format!("{name}_token"), (*token).to_owned())))
@@ -137,7 +138,8 @@ impl Source<'_> {
         let texts = values.and_then(|values| {
             values.iter().map(|value| value.to_string().ok().map(String::as_str)).collect::<Option<Vec<&str>>>()
         });
-        let missing = || self.fault(&format!("the file has no tokenizer: `{key}` is missing")).hint("use a complete GGUF file");
+        let missing =
+            || self.fault(&format!("the file has no tokenizer: `{key}` is missing")).hint("use a complete GGUF file");
         texts.ok_or_else(|| missing().into())
     }
 

@@ -166,7 +166,9 @@ impl ChatTokenizer {
         })?;
         let ids = encoding.get_ids();
         match self.begin {
-            Some(begin) if ids.first() != Some(&begin) => Ok(std::iter::once(begin).chain(ids.iter().copied()).collect()),
+            Some(begin) if ids.first() != Some(&begin) => {
+                Ok(std::iter::once(begin).chain(ids.iter().copied()).collect())
+            }
             _ => Ok(ids.to_vec()),
         }
     }

@@ -1,6 +1,6 @@
 //! `tojson` for chat templates: the text that Python's `json.dumps(value, ensure_ascii=False)` gives.
 //!
-//! Unlike serde_json's own forms: `", "` and `": "` as separators, Python's `repr` of floats. Unlike Jinja's own filter:
+//! Unlike the forms of `serde_json`: `", "` and `": "` as separators, Python's `repr` of floats. Unlike Jinja's own filter:
 //! no HTML escaping and no sorting, which is what `transformers` installs.
 
 use std::fmt::Write as _;
@@ -134,6 +134,30 @@ mod tests {
             (123_456_789.125, "123456789.125"),
         ] {
             assert_eq!(float_repr(value), expected);
+        }
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Goldens {
+        json: Vec<Golden>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        value: String,
+        indent: Option<usize>,
+        text: String,
+    }
+
+    #[test]
+    fn tojson_equals_json_dumps() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/token/goldens.json");
+        let goldens: Goldens = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert!(goldens.json.len() > 20);
+        for golden in goldens.json {
+            let value: serde_json::Value = serde_json::from_str(&golden.value).unwrap();
+            let layout = golden.indent.map_or(Layout::Line, Layout::Indented);
+            assert_eq!(dumps(&value, layout).unwrap(), golden.text);
         }
     }
 }

@@ -99,6 +99,7 @@ fn without_generation_marks(source: &str) -> String {
 }
 
 /// Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
+#[expect(clippy::needless_pass_by_value, reason = "a filter's arguments come by value")]
 fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, minijinja::Error> {
     let indent = match indent {
         Some(indent) => Some(indent),
@@ -140,11 +141,36 @@ mod tests {
         ChatTemplate::compile(source, special, "template")?.render(messages, Ending::GenerationPrompt)
     }
 
+    #[derive(serde::Deserialize)]
+    struct Goldens {
+        templates: Vec<Golden>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        name: String,
+        source: String,
+        messages: Vec<Message>,
+        add_generation_prompt: bool,
+        text: Option<String>,
+        error: Option<String>,
+    }
+
     #[test]
-    fn blocks_leave_no_white_space_as_in_transformers() {
-        let source = "{{ bos_token }}\n{% for message in messages %}\n    {% if true %}\n{{ message['content'] }}\n    {% endif %}\n{% endfor %}\nend\n";
-        // transformers 5.24.0 renders this text
-        assert_eq!(render(source, &[Message::user("a"), Message::user("b")]).unwrap(), "<s>\na\nb\nend");
+    fn renderings_equal_those_of_transformers() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/token/goldens.json");
+        let goldens: Goldens = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert!(goldens.templates.len() > 30);
+        let special = SpecialTokens::from([("bos_token".into(), "<s>".into()), ("eos_token".into(), "</s>".into())]);
+        for golden in goldens.templates {
+            let template = ChatTemplate::compile(&golden.source, special.clone(), "template").unwrap();
+            let ending = if golden.add_generation_prompt { Ending::GenerationPrompt } else { Ending::Conversation };
+            match (template.render(&golden.messages, ending), golden.text) {
+                (Ok(text), Some(expected)) => assert_eq!(text, expected, "{}", golden.name),
+                (Err(error), None) => assert!(error.to_string().contains(&golden.error.unwrap()), "{error}"),
+                (rendered, expected) => panic!("{}: {rendered:?} but transformers {expected:?}", golden.name),
+            }
+        }
     }
 
     #[test]
@@ -169,7 +195,8 @@ mod tests {
 
     #[test]
     fn absent_special_tokens_and_tools_behave_as_in_transformers() {
-        let source = "{{ eos_token }}|{{ tools is none }}|{{ add_generation_prompt }}|{{ strftime_now('%Y') | length }}";
+        let source =
+            "{{ eos_token }}|{{ tools is none }}|{{ add_generation_prompt }}|{{ strftime_now('%Y') | length }}";
         assert_eq!(render(source, &[]).unwrap(), "|True|True|4");
     }
 
