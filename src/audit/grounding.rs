@@ -37,7 +37,7 @@ impl Source {
         let parts = || text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty());
         let mut words: BTreeSet<String> = parts().map(str::to_lowercase).collect();
         words.extend(parts().flat_map(split_camel).map(|part| part.to_lowercase()));
-        Self { words, numbers: digit_runs(&text).collect(), text }
+        Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text }
     }
 
     /// The text itself.
@@ -78,7 +78,7 @@ impl Source {
                     || self.words.contains(&letters)
             },
         );
-        is_plain && digit_runs(token).all(|number| self.numbers.contains(&number))
+        is_plain && digit_runs(token).iter().all(|number| self.numbers.contains(number))
     }
 
     fn holds_words(&self, token: &str) -> bool {
@@ -90,23 +90,11 @@ impl Source {
     }
 }
 
-/// Digits without separators of thousands, leading zeros and zero cents, so that equal numbers are equal texts.
-fn digit_runs(text: &str) -> impl Iterator<Item = String> {
-    let joined: String = text.chars().filter(|&character| character != ',').collect();
-    let mut runs: Vec<String> = Vec::new();
-    for text in [text, joined.as_str()] {
-        let parts = text.split(|character: char| !character.is_ascii_digit()).filter(|part| !part.is_empty());
-        runs.extend(parts.map(|part| part.trim_start_matches('0').to_owned()));
-    }
-    // Both spellings are offered by a source; a token needs only its joined one.
-    if !text.contains(char::is_whitespace) && text.contains(',') {
-        runs = joined
-            .split(|character: char| !character.is_ascii_digit())
-            .filter(|part| !part.is_empty())
-            .map(|part| part.trim_start_matches('0').to_owned())
-            .collect();
-    }
-    runs.into_iter().filter(|run| !run.is_empty())
+/// Runs of digits without separators of thousands and leading zeros, so that equal numbers are equal texts.
+fn digit_runs(token: &str) -> Vec<String> {
+    let joined = token.replace(',', "");
+    let parts = joined.split(|character: char| !character.is_ascii_digit());
+    parts.map(|part| part.trim_start_matches('0').to_owned()).filter(|run| !run.is_empty()).collect()
 }
 
 /// `lastLogin` and `ATMCash` as their words.
