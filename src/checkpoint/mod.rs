@@ -8,7 +8,7 @@ mod export;
 mod state;
 mod tensors;
 
-pub use adapter::{Adapter, AdapterConfig};
+pub use adapter::AdapterExport;
 pub use card::{CardContent, ModelCard};
 pub use export::ModelExport;
 pub use state::{Checkpoint, Resumable, TrainingState, clear, latest, load, prune, save};
