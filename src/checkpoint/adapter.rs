@@ -12,6 +12,7 @@ use super::tensors::write_tensors;
 use crate::error::Result;
 use crate::recipe::settings::LoraSettings;
 use crate::run::atomic;
+use crate::token::ChatTokenizer;
 
 /// An adapter, ready to be written.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct AdapterExport<'a> {
     /// Tensors under PEFT's names, `base_model.model.<module>.lora_A.weight` `[rank, in]` and `.lora_B.weight`
     /// `[out, rank]`, as [`crate::model::Decoder::parameters`] has them.
     pub tensors: &'a BTreeMap<String, Tensor>,
+    /// Tokenizer and chat template, so that the folder can be used without asking the base for them.
+    pub tokenizer: &'a ChatTokenizer,
     /// README.md.
     pub card: &'a ModelCard,
 }
@@ -36,6 +39,9 @@ impl AdapterExport<'_> {
         atomic::write_folder(folder, |folder| {
             write_tensors(&folder.join("adapter_model.safetensors"), self.tensors)?;
             write_json(&folder.join("adapter_config.json"), &self.config())?;
+            for file in self.tokenizer.files() {
+                atomic::write(&folder.join(&file.name), &file.bytes)?;
+            }
             atomic::write(&folder.join("README.md"), self.card.render().as_bytes())
         })
     }

@@ -141,10 +141,15 @@ mod exports {
         let name = |side: &str| format!("base_model.model.{MODULE}.lora_{side}.weight");
         let tensors = BTreeMap::from([(name("A"), a), (name("B"), b)]);
         let path = folder.join("final");
-        let card = card(CardContent::Adapter);
-        AdapterExport { settings: &settings, base_model: "someone/tiny", tensors: &tensors, card: &card }
-            .write(&path)
-            .unwrap();
+        tiny::write(&folder.join("source"), 1, true);
+        let export = AdapterExport {
+            settings: &settings,
+            base_model: "someone/tiny",
+            tensors: &tensors,
+            tokenizer: &ChatTokenizer::load(&folder.join("source")).unwrap(),
+            card: &card(CardContent::Adapter),
+        };
+        export.write(&path).unwrap();
         path
     }
 
