@@ -6,6 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
+mod clues;
+mod derive;
+mod freeze;
+mod labels;
+mod required;
+mod terms;
+mod words;
+
+pub use derive::{Derived, REQUESTER, derive, derive_all};
+
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contract {
@@ -46,7 +56,7 @@ pub struct Channel {
     pub name: String,
     /// Who can see it.
     pub visibility: Visibility,
-    /// r_c: the recipient of a visible channel.
+    /// `r_c`: the recipient of a visible channel.
     #[serde(default)]
     pub recipient: Option<String>,
 }

@@ -1,0 +1,81 @@
+//! From a trace to its contract.
+//!
+//! In: a [`Trace`]. Out: a [`Derived`]: the frozen [`Contract`], or why there is none, and the flags that deriving raised.
+
+use super::required::{self, Requirements};
+use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels, words};
+use crate::error::Result;
+use crate::trace::{Flag, Trace};
+
+/// Who asked and reads the answer.
+pub const REQUESTER: &str = "requester";
+
+/// What deriving gave.
+#[derive(Debug, Clone)]
+pub struct Derived {
+    /// The trace.
+    pub trace_id: String,
+    /// The frozen contract, or the reason why the trace has none.
+    pub contract: Result<Contract, String>,
+    /// Raised while deriving: [`Flag::Conflict`] when the success criteria demand what the disclosure criteria forbid.
+    pub flags: Vec<Flag>,
+}
+
+/// Derives and freezes the contract of one trace.
+pub fn derive(trace: &Trace) -> Derived {
+    let mut targets = labels::labels(trace);
+    let Requirements { values, conflict } = required::requirements(trace, &targets);
+    let clues = clues::clues(trace);
+    let authorized = clues
+        .iter()
+        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_said(trace, &values, clue))
+        .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
+        .collect();
+    targets.extend(clues);
+    let contract = Contract {
+        contract_id: trace.trace_id.clone(),
+        trace_id: Some(trace.trace_id.clone()),
+        budget: default_budget(),
+        expected_outlet: Some("response".to_owned()),
+        channels: channels(),
+        targets,
+        authorized,
+        required: values,
+        digest: String::new(),
+    };
+    Derived {
+        trace_id: trace.trace_id.clone(),
+        contract: contract.freeze().map_err(|error| error.to_string()),
+        flags: if conflict { vec![Flag::Conflict] } else { Vec::new() },
+    }
+}
+
+/// Derives the contracts of all traces, in their order.
+pub fn derive_all(traces: &[Trace]) -> Vec<Derived> {
+    traces.iter().map(derive).collect()
+}
+
+/// A form of the clue stands in the goal or in a required value: the requester knows it, or must be told it.
+fn is_said(trace: &Trace, values: &[Required], clue: &Target) -> bool {
+    let said: Vec<Vec<String>> = std::iter::once(trace.goal.as_str())
+        .chain(values.iter().map(|required| required.value.as_str()))
+        .map(words::stems)
+        .collect();
+    let forms = || std::iter::once(&clue.value).chain(&clue.aliases);
+    forms().any(|form| said.iter().any(|said| words::contains(said, &words::stems(form))))
+}
+
+/// The exits of the two-stage protocol.
+fn channels() -> Vec<Channel> {
+    let channel = |name: &str, visibility, recipient: Option<&str>| Channel {
+        name: name.to_owned(),
+        visibility,
+        recipient: recipient.map(str::to_owned),
+    };
+    vec![
+        channel("response", Visibility::Requester, Some(REQUESTER)),
+        channel("rationale", Visibility::Requester, Some(REQUESTER)),
+        channel("tool_call", Visibility::Internal, None),
+        channel("tool_return", Visibility::Internal, None),
+    ]
+}
