@@ -1,39 +1,74 @@
-//! `topalign merge`: merge an adapter into its model.
+//! `topalign merge`: an adapter and its base become one model folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use candle_core::Device;
 
 use super::Console;
-use crate::checkpoint;
-use crate::error::Result;
+use crate::checkpoint::{CardContent, ModelCard, ModelExport, SourceModel};
+use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Model folder, .gguf file or hub id.
+    /// The base: a folder, a .gguf file or a hub id.
     #[arg(long)]
     model: String,
-    /// PEFT adapter folder.
+    /// The adapter: a PEFT folder.
     #[arg(long)]
     adapter: PathBuf,
-    /// Where the merged model folder goes.
+    /// The folder to write.
     #[arg(long)]
     out: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Summary<'a> {
-    out: &'a PathBuf,
+/// What was written.
+#[derive(Debug, serde::Serialize)]
+struct Merged {
+    out: PathBuf,
+    tensors: usize,
 }
 
-/// Runs the command.
+/// Merges and writes the model.
 ///
 /// # Errors
-/// A model or adapter that cannot be read or do not fit each other.
+/// A [`Fault`] for a base or an adapter that cannot be read or that do not fit; [`crate::error::Error::Write`].
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    refuse_other_folder(&arguments.out)?;
     let base = ModelSource::parse(&arguments.model)?.resolve()?;
-    checkpoint::merge(&base.path, &arguments.adapter, &arguments.out)?;
-    console.print(&Summary { out: &arguments.out }, &format!("merged model -> {}", arguments.out.display()))
+    let model = SourceModel::open(&base.path, &Device::Cpu)?.with_adapter(&arguments.adapter, &Device::Cpu)?;
+    let card = ModelCard {
+        base_model: arguments.model.clone(),
+        content: CardContent::Model,
+        stage: "merged".to_owned(),
+        datasets: Vec::new(),
+        facts: vec![("tensors".to_owned(), model.weights.0.len().to_string())],
+    };
+    let export = ModelExport {
+        config: &model.config.json,
+        generation_config: model.generation_config.as_ref(),
+        weights: &model.weights.0,
+        tokenizer: &model.tokenizer,
+        card: &card,
+    };
+    export.write(&arguments.out)?;
+    let merged = Merged { out: arguments.out.clone(), tensors: model.weights.0.len() };
+    console.print(&merged, &format!("{}: {} tensors", merged.out.display(), merged.tensors))
+}
+
+/// The output folder is replaced as a whole, so it must be new, empty, or a model folder.
+fn refuse_other_folder(out: &Path) -> Result<()> {
+    let mut entries = match std::fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::write(out, source)),
+    };
+    if entries.next().is_none() || out.join("config.json").is_file() {
+        return Ok(());
+    }
+    Err(Fault::new("the output folder holds something that is not a model")
+        .at(out.display())
+        .expected("a new or empty folder, or an earlier model folder, which is replaced")
+        .into())
 }
