@@ -401,6 +401,8 @@ fn resuming_keeps_the_completions_of_other_systems_and_seeds() {
     let rows = [row("other", 0, "test/0"), row("test", 0, "test/1"), row("test", 9, "test/0")];
     topalign::run::jsonl::write(&path, &rows).unwrap();
     let mut output = Output::open(&path, Existing::Resume, &traces, ("test", Mitigation::None, Seed(0))).unwrap();
+    output.check_selection(SelectionSource::Protocol).unwrap();
+    assert_eq!(output.check_selection(SelectionSource::Given).unwrap_err().exit_status(), 2);
     let missing = output.missing(&traces);
     assert_eq!(missing.iter().map(|trace| trace.trace_id.as_str()).collect::<Vec<_>>(), ["test/0"]);
     output.add(&row("test", 0, "test/0")).unwrap();
