@@ -97,6 +97,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let seed = Seed(arguments.seed);
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
     let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
+    output.check_selection(arguments.decoding.selection)?;
     let missing = output.missing(&traces);
     if !missing.is_empty() {
         let local = ModelSource::parse(&arguments.model)?.resolve()?;
@@ -116,8 +117,10 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
             output.add(completion)
         });
         bar.finish_and_clear();
-        // What is answered is kept even if the work ended early.
-        output.write()?;
+        // What is answered is kept even if the work ended early; an older file is not given up for nothing.
+        if outcome.is_ok() || bar.position() > 0 {
+            output.write()?;
+        }
         outcome?;
     }
     let summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
@@ -170,8 +173,7 @@ fn summarise<'a>(
     answered_now: usize,
     out: &Path,
 ) -> Summary {
-    let mut summary =
-        Summary { system: system.to_owned(), answered_now, out: out.to_path_buf(), ..Summary::default() };
+    let mut summary = Summary { system: system.to_owned(), answered_now, out: out.to_path_buf(), ..Summary::default() };
     for completion in completions {
         summary.traces += 1;
         match completion.finish {

@@ -14,7 +14,9 @@ use crate::dataset::Message;
 use crate::trace::Trace;
 
 /// A prompt-only safeguard: a suffix to both system prompts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mitigation {
     /// No suffix.
