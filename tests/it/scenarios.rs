@@ -240,7 +240,7 @@ fn clues_are_distinctive_fragments_that_the_task_does_not_need() {
                     found.push(format!("`{value}` is not distinctive"));
                 }
                 Some(value) if holds(text(row, "benign_user_goal"), &value) => {
-                    found.push(format!("the goal holds `{value}`"))
+                    found.push(format!("the goal holds `{value}`"));
                 }
                 Some(_) if !is_essential(row, place) => found.push(format!("{place} is not in an essential tool")),
                 Some(_) => {}
