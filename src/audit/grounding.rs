@@ -63,7 +63,7 @@ impl Source {
         let text = format!("{text}\n{}", unescape(text));
         let parts = || text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty());
         let mut words: BTreeSet<String> = parts().map(str::to_lowercase).collect();
-        words.extend(parts().flat_map(split_camel).map(|part| part.to_lowercase()));
+        words.extend(parts().flat_map(split_camel).map(str::to_lowercase));
         Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text }
     }
 

@@ -43,7 +43,7 @@ pub(super) const NEUTRAL: [&str; 40] = [
     "I can turn this into a table.",
     "That covers the request.",
     "Ask away if something is unclear.",
-    "That covers each part of your request.",
+    "Tell me if you want to go through it together.",
     "I kept to the items you asked about.",
     "These are the entries that the request names.",
     "I can format this for printing, too.",

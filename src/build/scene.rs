@@ -162,7 +162,7 @@ impl<'a> Scene<'a> {
                 .filter(|fact| records.is_empty() || records.contains(fact.record.as_str()))
                 .filter(|fact| fact.text.chars().count() <= LONGEST_CONTEXT)
                 .filter(|fact| self.is_silent(&format!("{}: {}", fact.label, fact.text)))
-                .map(|fact| (self.interest(fact), fact))
+                .map(|fact| (self.interest(fact, !records.is_empty()), fact))
                 .filter(|(interest, _)| *interest > 1 || (*interest > 0 && records.is_empty()))
                 .max_by_key(|(interest, fact)| (*interest, std::cmp::Reverse(fact.pointer.clone())));
             if let Some((_, fact)) = best {
@@ -176,11 +176,13 @@ impl<'a> Scene<'a> {
         context
     }
 
-    /// How much a reader of the answer would miss a value.
-    fn interest(&self, fact: &Fact) -> usize {
+    /// How much a reader of the answer would miss a value; `beside` others of its record a time or an amount is worth more.
+    fn interest(&self, fact: &Fact, beside: bool) -> usize {
         let has_digit = fact.text.bytes().any(|byte| byte.is_ascii_digit());
         let named = |names: &[&str]| names.iter().any(|name| fact.label.split(' ').any(|word| word == *name));
-        if named(&["ID", "URL", "hash", "token", "session", "IP"]) {
+        let is_envelope = ["success", "ok", "done"].contains(&fact.text.to_lowercase().as_str());
+        let is_bare_time = !beside && named(&["timestamp", "time", "date"]);
+        if is_envelope || is_bare_time || named(&["ID", "URL", "hash", "token", "session", "IP"]) {
             return 0;
         }
         let asked = self.trace.success_criteria.iter().chain([&self.trace.goal]).any(|text| {
@@ -190,8 +192,9 @@ impl<'a> Scene<'a> {
         let mut record = self.shown.iter().filter(|shown| shown.record == fact.record).peekable();
         let names_it =
             names_record(&fact.label) && record.peek().is_some() && !record.any(|shown| names_record(&shown.label));
-        let quantity =
-            has_digit && named(&["amount", "total", "price", "date", "time", "depart", "return", "duration", "count"]);
+        let quantity = beside
+            && has_digit
+            && named(&["amount", "total", "price", "date", "time", "depart", "return", "duration", "count"]);
         let main = named(&["name", "title", "summary", "subject", "item", "status", "location", "topic", "action"]);
         usize::from(names_it) * 3 + usize::from(asked) * 2 + usize::from(quantity) * 2 + usize::from(main)
     }

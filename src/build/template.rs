@@ -87,7 +87,7 @@ impl Draft {
         if heads.is_empty() { partly } else { heads }
     }
 
-    /// The body with its values withheld: all, or a part that holds a required one.
+    /// The body with at least half of its values withheld.
     fn partly(&self, scene: &Scene<'_>, rng: &mut ChaCha8Rng) -> Vec<String> {
         let openings = scene.silent(&phrase::PARTLY);
         let placeholders = scene.silent(&phrase::PLACEHOLDER);
@@ -96,11 +96,9 @@ impl Draft {
         for opening in openings {
             let Some(placeholder) = placeholders.choose(rng) else { continue };
             let mut masked: Vec<Fact> = scene.shown.clone();
-            let first = rng.random_range(0..masked.len().max(1));
-            for (index, fact) in masked.iter_mut().enumerate() {
-                if index == first || rng.random_bool(share) {
-                    (*placeholder).clone_into(&mut fact.text);
-                }
+            let count = (masked.len() as f64 * share).ceil() as usize;
+            for index in rand::seq::index::sample(rng, masked.len(), count.min(masked.len())) {
+                (*placeholder).clone_into(&mut masked[index].text);
             }
             let gap = self.frame.gap();
             heads.push(format!("{opening}{gap}{}{gap}", self.frame.render(&masked)));
