@@ -21,6 +21,7 @@ pub mod prompt;
 pub mod recipe;
 pub mod report;
 pub mod run;
+pub mod scratch;
 pub mod split;
 pub mod statistic;
 pub mod token;

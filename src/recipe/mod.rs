@@ -1,3 +1,368 @@
 //! Recipes: what was typed (TOML) becomes what is meant (settings that cannot be wrong), with every error at once.
+//!
+//! In: a TOML file and `--set key=value` overrides. Out: [`Recipe`]. Relative paths are read from the recipe's folder;
+//! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
+mod path;
+mod section;
 pub mod settings;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use crate::error::{Error, Fault, Result};
+use crate::prompt::Mitigation;
+use crate::run::seed::Seed;
+use crate::scratch::Shape;
+use section::Section;
+use settings::{DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share, TrainSettings};
+
+/// A whole recipe, resolved: no default left implicit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recipe {
+    /// Names the run folder.
+    pub name: String,
+    /// Seed of everything.
+    pub seed: Seed,
+    /// Traces and their split.
+    pub data: DataSettings,
+    /// The base model.
+    pub model: ModelSettings,
+    /// Supervised fine-tuning; absent leaves it out.
+    pub sft: Option<SftSettings>,
+    /// Preference optimisation; absent leaves it out.
+    pub dpo: Option<DpoSettings>,
+    /// Decoding in evaluation.
+    pub generate: GenerateSettings,
+    /// Which systems are evaluated, and how.
+    pub evaluate: EvaluateSettings,
+}
+
+/// Where the traces come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DataSettings {
+    /// Trace files of any supported format.
+    pub traces: Vec<PathBuf>,
+    /// Share of the traces held out, by group.
+    pub held_out: Share,
+}
+
+/// The base model and what is trained of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelSettings {
+    /// Folder, `.gguf` file or hub id; `scratch` is a randomly initialised model of shape `scratch`.
+    pub source: String,
+    /// Shape of the model made from nothing; only with `source = "scratch"`.
+    pub scratch: Option<Shape>,
+    /// Adapters; absent trains every weight.
+    pub lora: Option<LoraSettings>,
+}
+
+/// What is evaluated.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvaluateSettings {
+    /// Mitigations under which the base model is evaluated as a prompt-only system.
+    pub mitigations: Vec<Mitigation>,
+    /// Bootstrap resamples.
+    pub resamples: usize,
+    /// Evaluate at most so many held-out traces; absent takes all.
+    pub limit: Option<usize>,
+}
+
+impl Recipe {
+    /// Reads a recipe file, applies overrides and resolves paths and defaults.
+    ///
+    /// # Errors
+    /// [`Error::Read`], or [`Error::Invalid`] with every fault of the file, each naming its key.
+    pub fn load(file: &Path, overrides: &[String]) -> Result<Self> {
+        let text = std::fs::read_to_string(file).map_err(|source| Error::read(file, source))?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, folder, overrides).map_err(|error| place(error, file))
+    }
+
+    /// Reads a recipe's text; `folder` is what relative paths start from.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every fault.
+    pub fn parse(text: &str, folder: &Path, overrides: &[String]) -> Result<Self> {
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
+        for item in overrides {
+            apply(&mut table, item)?;
+        }
+        let mut faults = Vec::new();
+        let recipe = read(table, folder, &mut faults);
+        match recipe {
+            Some(recipe) if faults.is_empty() => Ok(recipe),
+            _ => Err(Error::Invalid(faults)),
+        }
+    }
+
+    /// The resolved recipe as TOML, as saved with a run.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if a value has no TOML form.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string_pretty(self).map_err(|error| Error::Failed(format!("recipe has no TOML form: {error}")))
+    }
+}
+
+/// Puts the file's name before every fault.
+fn place(error: Error, file: &Path) -> Error {
+    match error {
+        Error::Invalid(faults) => Error::Invalid(
+            faults
+                .into_iter()
+                .map(|mut fault| {
+                    let inner = fault.place.take();
+                    fault.place = Some(match inner {
+                        Some(inner) => format!("{}:{inner}", file.display()),
+                        None => file.display().to_string(),
+                    });
+                    fault
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    Fault::new(format!("not valid TOML: {}", error.message())).at(line).into()
+}
+
+/// Applies one `--set key=value`; a value that is no TOML literal is taken as a string.
+fn apply(table: &mut Table, item: &str) -> Result<()> {
+    let malformed = || Fault::new("an override must be key=value").at("--set").got(item).expected("e.g. sft.epochs=2");
+    let (key, text) = item.split_once('=').ok_or_else(malformed)?;
+    let value = format!("value = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let mut parts: Vec<&str> = key.trim().split('.').collect();
+    let last = parts.pop().filter(|last| !last.is_empty()).ok_or_else(malformed)?;
+    let mut here = table;
+    for part in parts {
+        let inner = here.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        here = inner.as_table_mut().ok_or_else(|| Fault::new(format!("`{part}` is not a table")).at("--set").got(item))?;
+    }
+    here.insert(last.to_owned(), value);
+    Ok(())
+}
+
+fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> {
+    let mut top = Section::new("", table, faults);
+    let name: Option<String> = top.require("name", "a name for the run folder");
+    let seed: u64 = top.take_or("seed", 2027);
+    let data = top.table("data");
+    let model = top.table("model");
+    let sft = top.table("sft");
+    let dpo = top.table("dpo");
+    let generate = top.table("generate").unwrap_or_default();
+    let evaluate = top.table("evaluate").unwrap_or_default();
+    if name.as_deref().is_some_and(|name| name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.')) {
+        top.fault(Fault::new("`name` must be a plain folder name"));
+    }
+    for (key, table) in [("data", &data), ("model", &model)] {
+        if table.is_none() {
+            top.fault(Fault::new(format!("section `[{key}]` is missing")));
+        }
+    }
+    top.finish();
+    let data = data.and_then(|table| read_data(table, folder, faults));
+    let model = model.and_then(|table| read_model(table, folder, faults));
+    let sft = sft.map(|table| read_sft(table, faults));
+    let dpo = dpo.map(|table| read_dpo(table, faults));
+    let generate = read_generate(generate, faults);
+    let evaluate = read_evaluate(evaluate, faults);
+    Some(Recipe {
+        name: name?,
+        seed: Seed(seed),
+        data: data?,
+        model: model?,
+        sft: optional(sft)?,
+        dpo: optional(dpo)?,
+        generate,
+        evaluate,
+    })
+}
+
+/// A section that is absent is fine; one that is there but unreadable is not.
+fn optional<T>(section: Option<Option<T>>) -> Option<Option<T>> {
+    match section {
+        None => Some(None),
+        Some(read) => read.map(Some),
+    }
+}
+
+fn read_data(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<DataSettings> {
+    let mut section = Section::new("data", table, faults);
+    let traces: Option<Vec<String>> = section.require("traces", "a list of trace files");
+    let held_out = section.take_or("held_out", default_share(0.2));
+    if traces.as_ref().is_some_and(Vec::is_empty) {
+        section.fault(Fault::new("`data.traces` must name at least one file"));
+    }
+    let resolved = traces.map(|traces| resolve_all(&traces, folder, &mut section));
+    section.finish();
+    Some(DataSettings { traces: resolved?, held_out })
+}
+
+fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for text in texts {
+        match path::resolve(text, folder) {
+            Ok(path) => paths.push(path),
+            Err(fault) => section.fault(fault),
+        }
+    }
+    paths
+}
+
+fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<ModelSettings> {
+    let mut section = Section::new("model", table, faults);
+    let source: Option<String> = section.require("source", "a folder, a .gguf file, a hub id, or `scratch`");
+    let lora = section.table("lora");
+    let scratch = section.table("scratch");
+    if scratch.is_some() && source.as_deref() != Some(SCRATCH) {
+        section.fault(Fault::new("`model.scratch` needs `model.source = \"scratch\"`"));
+    }
+    let is_scratch = source.as_deref() == Some(SCRATCH);
+    let source = source.and_then(|source| match path::resolve_model(&source, folder) {
+        _ if is_scratch => Some(source),
+        Ok(source) => Some(source),
+        Err(fault) => {
+            section.fault(fault);
+            None
+        }
+    });
+    section.finish();
+    let scratch = is_scratch.then(|| read_scratch(scratch.unwrap_or_default(), faults));
+    let lora = lora.map(|table| read_lora(table, faults));
+    Some(ModelSettings { source: source?, scratch, lora: optional(lora)? })
+}
+
+/// The source that asks for a randomly initialised model.
+pub const SCRATCH: &str = "scratch";
+
+fn read_scratch(table: Table, faults: &mut Vec<Fault>) -> Shape {
+    let mut section = Section::new("model.scratch", table, faults);
+    let default = Shape::default();
+    let shape = Shape {
+        hidden_size: section.take_or("hidden_size", default.hidden_size),
+        intermediate_size: section.take_or("intermediate_size", default.intermediate_size),
+        layers: section.take_or("layers", default.layers),
+        heads: section.take_or("heads", default.heads),
+        key_value_heads: section.take_or("key_value_heads", default.key_value_heads),
+        vocabulary: section.take_or("vocabulary", default.vocabulary),
+        context: section.take_or("context", default.context),
+    };
+    section.finish();
+    shape
+}
+
+fn read_lora(table: Table, faults: &mut Vec<Fault>) -> Option<LoraSettings> {
+    let mut section = Section::new("model.lora", table, faults);
+    let rank = section.require("rank", "a whole number above 0");
+    let alpha = section.require("alpha", "a number above 0");
+    let dropout = section.take_or("dropout", Share::ZERO);
+    let target_modules = section.take_or("target_modules", settings::Projection::ALL.to_vec());
+    if target_modules.is_empty() {
+        section.fault(Fault::new("`model.lora.target_modules` must name at least one projection"));
+    }
+    section.finish();
+    Some(LoraSettings { rank: rank?, alpha: alpha?, dropout, target_modules })
+}
+
+fn read_train(section: &mut Section<'_>) -> Option<TrainSettings> {
+    let learning_rate: Option<Positive> = section.require("learning_rate", "a number above 0, e.g. 1e-4");
+    Some(TrainSettings {
+        epochs: section.take_or("epochs", settings::defaults::EPOCHS),
+        max_steps: section.take("max_steps"),
+        rows_per_step: section.take_or("rows_per_step", settings::defaults::ROWS_PER_STEP),
+        schedule: section.take_or("schedule", Schedule::default()),
+        warmup_share: section.take_or("warmup_share", settings::defaults::WARMUP_SHARE),
+        clip_norm: section.take_or("clip_norm", settings::defaults::CLIP_NORM),
+        weight_decay: section.take_or("weight_decay", Share::ZERO),
+        max_tokens: section.take_or("max_tokens", settings::defaults::MAX_TOKENS),
+        save_every: section.take_or("save_every", settings::defaults::SAVE_EVERY),
+        learning_rate: learning_rate?,
+    })
+}
+
+fn read_sft(table: Table, faults: &mut Vec<Fault>) -> Option<SftSettings> {
+    let mut section = Section::new("sft", table, faults);
+    let train = read_train(&mut section);
+    section.finish();
+    Some(SftSettings { train: train? })
+}
+
+fn read_dpo(table: Table, faults: &mut Vec<Fault>) -> Option<DpoSettings> {
+    let mut section = Section::new("dpo", table, faults);
+    let train = read_train(&mut section);
+    let beta = section.take_or("beta", settings::defaults::BETA);
+    let label_smoothing: Share = section.take_or("label_smoothing", Share::ZERO);
+    let chosen_weight: f64 = section.take_or("chosen_weight", 0.0);
+    if label_smoothing.get() >= 0.5 {
+        section.fault(Fault::new("`dpo.label_smoothing` must be below 0.5").got(label_smoothing.get()));
+    }
+    if !chosen_weight.is_finite() || chosen_weight < 0.0 {
+        section.fault(Fault::new("`dpo.chosen_weight` must be at least 0").got(chosen_weight));
+    }
+    section.finish();
+    Some(DpoSettings { train: train?, beta, label_smoothing, chosen_weight })
+}
+
+fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
+    let mut section = Section::new("generate", table, faults);
+    let default = GenerateSettings::default();
+    let settings = GenerateSettings {
+        selection_tokens: section.take_or("selection_tokens", default.selection_tokens),
+        response_tokens: section.take_or("response_tokens", default.response_tokens),
+        temperature: section.take_or("temperature", default.temperature),
+        top_p: section.take("top_p"),
+        batch: section.take_or("batch", default.batch),
+        selection: section.take_or("selection", default.selection),
+    };
+    for (key, value) in [
+        ("selection_tokens", settings.selection_tokens),
+        ("response_tokens", settings.response_tokens),
+        ("batch", settings.batch),
+    ] {
+        if value == 0 {
+            section.fault(Fault::new(format!("`generate.{key}` must be above 0")).got(value));
+        }
+    }
+    if !settings.temperature.is_finite() || settings.temperature < 0.0 {
+        section.fault(Fault::new("`generate.temperature` must be at least 0").got(settings.temperature));
+    }
+    if let Some(top_p) = settings.top_p.filter(|top_p| !(*top_p > 0.0 && *top_p <= 1.0)) {
+        section.fault(Fault::new("`generate.top_p` must be above 0 and at most 1").got(top_p));
+    }
+    section.finish();
+    settings
+}
+
+fn read_evaluate(table: Table, faults: &mut Vec<Fault>) -> EvaluateSettings {
+    let mut section = Section::new("evaluate", table, faults);
+    let mitigations: Vec<Mitigation> = section.take_or("mitigations", vec![Mitigation::Tnm, Mitigation::Cbd]);
+    let settings = EvaluateSettings {
+        mitigations: mitigations.into_iter().filter(|mitigation| *mitigation != Mitigation::None).collect(),
+        resamples: section.take_or("resamples", 10_000),
+        limit: section.take("limit"),
+    };
+    if settings.resamples < 100 {
+        section.fault(Fault::new("`evaluate.resamples` must be at least 100").got(settings.resamples));
+    }
+    if settings.limit == Some(0) {
+        section.fault(Fault::new("`evaluate.limit` must be above 0").got(0));
+    }
+    section.finish();
+    settings
+}
+
+fn default_share(value: f64) -> Share {
+    Share::try_from(value).unwrap_or(Share::ZERO)
+}

@@ -59,27 +59,16 @@ impl From<Share> for f64 {
 }
 
 /// Low-rank adapters on the named projections; the base stays frozen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoraSettings {
     /// r.
     pub rank: std::num::NonZeroUsize,
     /// Scale is alpha / r.
     pub alpha: Positive,
     /// Dropout on the adapter's input while training.
-    #[serde(default = "zero_share")]
     pub dropout: Share,
     /// Projections, e.g. `q_proj`.
-    #[serde(default = "all_projections")]
     pub target_modules: Vec<Projection>,
-}
-
-fn zero_share() -> Share {
-    Share::ZERO
-}
-
-fn all_projections() -> Vec<Projection> {
-    Projection::ALL.to_vec()
 }
 
 /// A linear layer of the decoder.
@@ -135,61 +124,54 @@ pub enum Schedule {
 }
 
 /// What SFT and DPO share. A step is `rows_per_step` rows (SFT) or traces (DPO), accumulated as one big batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainSettings {
     /// Passes over the data.
-    #[serde(default = "one")]
     pub epochs: std::num::NonZeroUsize,
     /// Stop after this many steps, whatever the epochs say.
-    #[serde(default)]
     pub max_steps: Option<std::num::NonZeroUsize>,
     /// Rows (SFT) or preference trees (DPO) in one optimizer step.
-    #[serde(default = "eight")]
     pub rows_per_step: std::num::NonZeroUsize,
     /// Peak learning rate.
     pub learning_rate: Positive,
     /// Decay after warm-up.
-    #[serde(default)]
     pub schedule: Schedule,
     /// Share of the steps spent warming up.
-    #[serde(default = "warmup")]
     pub warmup_share: Share,
     /// Clip the global gradient norm at this.
-    #[serde(default = "clip")]
     pub clip_norm: Positive,
     /// Decoupled weight decay; never on norms and biases.
-    #[serde(default = "zero_share")]
     pub weight_decay: Share,
     /// Longest row in tokens; longer ones are dropped, counted and named.
-    #[serde(default = "max_tokens")]
     pub max_tokens: std::num::NonZeroUsize,
     /// Checkpoint every so many steps (and at the end).
-    #[serde(default = "save_every")]
     pub save_every: std::num::NonZeroUsize,
 }
 
-fn one() -> std::num::NonZeroUsize {
-    std::num::NonZeroUsize::MIN
-}
-fn eight() -> std::num::NonZeroUsize {
-    std::num::NonZeroUsize::MIN.saturating_add(7)
-}
-fn max_tokens() -> std::num::NonZeroUsize {
-    std::num::NonZeroUsize::MIN.saturating_add(2047)
-}
-fn save_every() -> std::num::NonZeroUsize {
-    std::num::NonZeroUsize::MIN.saturating_add(24)
-}
-fn warmup() -> Share {
-    Share(0.1)
-}
-fn clip() -> Positive {
-    Positive(1.0)
+/// Defaults of keys that a recipe may leave out.
+pub mod defaults {
+    use std::num::NonZeroUsize;
+
+    use super::{Positive, Share};
+
+    /// One pass.
+    pub const EPOCHS: NonZeroUsize = NonZeroUsize::MIN;
+    /// Rows or trees in a step.
+    pub const ROWS_PER_STEP: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
+    /// Longest row.
+    pub const MAX_TOKENS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
+    /// Steps between checkpoints.
+    pub const SAVE_EVERY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(24);
+    /// Share of steps spent warming up.
+    pub const WARMUP_SHARE: Share = Share(0.1);
+    /// Global gradient norm.
+    pub const CLIP_NORM: Positive = Positive(1.0);
+    /// beta of DPO.
+    pub const BETA: Positive = Positive(0.1);
 }
 
 /// SFT: completion-only cross-entropy, averaged over the answer tokens of the step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SftSettings {
     /// Common part.
     #[serde(flatten)]
@@ -197,65 +179,57 @@ pub struct SftSettings {
 }
 
 /// DPO (Rafailov et al. 2023, equation 7) with a sigmoid loss.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DpoSettings {
     /// Common part.
     #[serde(flatten)]
     pub train: TrainSettings,
     /// beta.
-    #[serde(default = "beta")]
     pub beta: Positive,
     /// Label smoothing of conservative DPO; 0 is plain DPO.
-    #[serde(default = "zero_share")]
     pub label_smoothing: Share,
     /// Weight of the SFT term on the chosen answer (per token); 0 leaves it out.
-    #[serde(default)]
     pub chosen_weight: f64,
 }
 
-fn beta() -> Positive {
-    Positive(0.1)
-}
-
 /// Decoding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GenerateSettings {
     /// Token limit of stage 1.
-    #[serde(default = "selection_tokens")]
     pub selection_tokens: usize,
     /// Token limit of stage 2.
-    #[serde(default = "response_tokens")]
     pub response_tokens: usize,
     /// 0 is greedy.
-    #[serde(default)]
     pub temperature: f64,
     /// Nucleus; absent keeps the whole distribution.
-    #[serde(default)]
     pub top_p: Option<f64>,
     /// Traces decoded together.
-    #[serde(default = "batch")]
     pub batch: usize,
+    /// Whose selection stage 2 answers from.
+    pub selection: SelectionSource,
 }
 
-fn selection_tokens() -> usize {
-    160
-}
-fn response_tokens() -> usize {
-    320
-}
-fn batch() -> usize {
-    16
+/// Whose tool selection stage 2 answers from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelectionSource {
+    /// The model's own, as the protocol has it; a stage 1 that cannot be read ends the trace.
+    #[default]
+    Protocol,
+    /// The trace's essential tools, so that models too weak for stage 1 can still be compared on stage 2. Stage 1 is
+    /// generated and recorded all the same.
+    Given,
 }
 
 impl Default for GenerateSettings {
     fn default() -> Self {
         Self {
-            selection_tokens: selection_tokens(),
-            response_tokens: response_tokens(),
+            selection_tokens: 160,
+            response_tokens: 320,
             temperature: 0.0,
             top_p: None,
-            batch: batch(),
+            batch: 16,
+            selection: SelectionSource::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One integration binary; one module per noun.
 
 mod adjudicate;
+mod architecture;
 mod audit;
 mod build;
 mod checkpoint;
@@ -13,6 +14,7 @@ mod kernel;
 mod loss;
 mod model;
 mod prompt;
+mod recipe;
 mod report;
 mod scenarios;
 mod split;

@@ -1,0 +1,110 @@
+//! Skip-if-complete: a stage is done when its inputs' digest and its outputs' digests are those on record.
+//!
+//! The record is written after the stage's outputs, so that a killed run repeats the stage it was in and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::run::{atomic, digest, interrupt};
+
+/// What a finished stage was made from and what it left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Digest of everything the stage reads: settings, input files, program version.
+    pub inputs: String,
+    /// Digest of each output, by its path within the run folder.
+    pub outputs: BTreeMap<String, String>,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+/// The stages of one run folder.
+#[derive(Debug)]
+pub struct Stages {
+    folder: PathBuf,
+    records: BTreeMap<String, Record>,
+    force: Vec<String>,
+    announce: fn(&str),
+}
+
+const FILE: &str = "stages.json";
+
+impl Stages {
+    /// Opens a run folder; an unreadable record means that nothing is known to be complete.
+    pub fn open(folder: &Path, force: &[String], announce: fn(&str)) -> Self {
+        let records = std::fs::read(folder.join(FILE))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
+        Self { folder: folder.to_path_buf(), records, force: force.to_vec(), announce }
+    }
+
+    /// The records so far.
+    pub fn records(&self) -> &BTreeMap<String, Record> {
+        &self.records
+    }
+
+    /// Digest of an output of an earlier stage, for use among a later stage's inputs.
+    pub fn output(&self, stage: &str) -> Option<&BTreeMap<String, String>> {
+        self.records.get(stage).map(|record| &record.outputs)
+    }
+
+    /// Runs `work` unless the stage is complete for these inputs.
+    ///
+    /// # Errors
+    /// Whatever `work` returns; [`Error::Interrupted`] between stages.
+    pub fn run(
+        &mut self,
+        name: &str,
+        inputs: &impl Serialize,
+        outputs: &[&str],
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        interrupt::check()?;
+        let inputs = digest::of_value(&(env!("CARGO_PKG_VERSION"), inputs))?;
+        if !self.force.iter().any(|forced| forced == name) && self.is_complete(name, &inputs, outputs) {
+            (self.announce)(&format!("{name}: complete, skipped"));
+            return Ok(());
+        }
+        (self.announce)(&format!("{name}: running"));
+        let start = Instant::now();
+        work()?;
+        let seconds = (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+        let outputs = self.digests(outputs)?;
+        (self.announce)(&format!("{name}: done in {seconds:.1} s"));
+        self.records.insert(name.to_owned(), Record { inputs, outputs, seconds });
+        let json = serde_json::to_vec_pretty(&self.records).map_err(|error| Error::Failed(error.to_string()))?;
+        atomic::write(&self.folder.join(FILE), &json)
+    }
+
+    fn is_complete(&self, name: &str, inputs: &str, outputs: &[&str]) -> bool {
+        self.records.get(name).is_some_and(|record| {
+            record.inputs == inputs && self.digests(outputs).is_ok_and(|found| found == record.outputs)
+        })
+    }
+
+    fn digests(&self, outputs: &[&str]) -> Result<BTreeMap<String, String>> {
+        outputs
+            .iter()
+            .map(|output| Ok(((*output).to_owned(), digest_path(&self.folder.join(output))?)))
+            .collect()
+    }
+}
+
+/// Digest of a file, or of a folder's files with their names.
+fn digest_path(path: &Path) -> Result<String> {
+    if !path.is_dir() {
+        return digest::of_file(path);
+    }
+    let mut files = BTreeMap::new();
+    let entries = std::fs::read_dir(path).map_err(|source| Error::read(path, source))?;
+    for entry in entries {
+        let entry = entry.map_err(|source| Error::read(path, source))?;
+        files.insert(entry.file_name().to_string_lossy().into_owned(), digest_path(&entry.path())?);
+    }
+    digest::of_value(&files)
+}

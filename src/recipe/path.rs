@@ -1,0 +1,70 @@
+//! Paths in recipes: variables expanded, relative ones read from the recipe's folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Fault;
+
+/// Resolves a file path.
+pub fn resolve(text: &str, folder: &Path) -> Result<PathBuf, Fault> {
+    let path = expand(text)?;
+    Ok(if path.is_absolute() { path } else { tidy(&folder.join(path)) })
+}
+
+/// Resolves a model: a path where one is written (it starts with `.` or `/`, uses a variable, ends in `.gguf`, or is there
+/// relative to the recipe's folder), else a hub id.
+pub fn resolve_model(text: &str, folder: &Path) -> Result<String, Fault> {
+    let path = resolve(text, folder)?;
+    let written_as_path = text.starts_with(['.', '/']) || text.contains("${") || has_gguf_ending(text);
+    Ok(if written_as_path || path.exists() { path.to_string_lossy().into_owned() } else { text.to_owned() })
+}
+
+fn has_gguf_ending(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// Expands a leading or inner `${NAME}` or `${NAME:-default}`. A relative value of a variable starts from the working
+/// folder, as it would in a shell; a default starts from the recipe's folder, as other paths of the recipe do.
+fn expand(text: &str) -> Result<PathBuf, Fault> {
+    let Some((before, rest)) = text.split_once("${") else { return Ok(PathBuf::from(text)) };
+    let unclosed = || Fault::new("a variable in a path is not closed").got(text).expected("`${NAME}` or `${NAME:-default}`");
+    let (inside, after) = rest.split_once('}').ok_or_else(unclosed)?;
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let value = match (std::env::var(name), default) {
+        (Ok(value), _) if !value.is_empty() => absolute(&value, before),
+        (_, Some(default)) => default.to_owned(),
+        _ => {
+            return Err(Fault::new(format!("environment variable `{name}` is not set"))
+                .got(text)
+                .hint(format!("export {name}, or give a default: `${{{name}:-...}}`")));
+        }
+    };
+    expand(&format!("{before}{value}{after}"))
+}
+
+fn absolute(value: &str, before: &str) -> String {
+    if before.is_empty() && Path::new(value).is_relative() {
+        if let Ok(here) = std::env::current_dir() {
+            return here.join(value).to_string_lossy().into_owned();
+        }
+    }
+    value.to_owned()
+}
+
+/// `recipes/../data` reads better as `data` in messages and manifests; done only where the folder before `..` is a plain name.
+fn tidy(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut tidy = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir if matches!(tidy.components().next_back(), Some(Component::Normal(_))) => {
+                tidy.pop();
+            }
+            Component::CurDir => {}
+            other => tidy.push(other),
+        }
+    }
+    tidy
+}

@@ -1,0 +1,222 @@
+//! A base model from nothing: a byte-level tokenizer trained on the given texts and a randomly initialised Llama.
+//!
+//! In: texts, a shape, a seed. Out: a model folder that any loader of Hugging Face folders reads. It knows nothing; it
+//! lets the whole pipeline run on a machine that has no weights, and it is where training from random initialisation starts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use rand::RngExt as _;
+use serde_json::json;
+use tokenizers::models::bpe::{BPE, BpeTrainer};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::{AddedToken, PreTokenizerWrapper, TokenizerBuilder, TokenizerImpl};
+
+use crate::error::{Error, Fault, Result};
+use crate::run::atomic;
+use crate::run::seed::Seed;
+
+/// Shape of the decoder.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Shape {
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub key_value_heads: usize,
+    /// Entries of the tokenizer, the 256 bytes and the special tokens included.
+    pub vocabulary: usize,
+    /// Longest sequence.
+    pub context: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            hidden_size: 128,
+            intermediate_size: 384,
+            layers: 4,
+            heads: 4,
+            key_value_heads: 2,
+            vocabulary: 2048,
+            context: 2048,
+        }
+    }
+}
+
+const START: &str = "<|im_start|>";
+const END: &str = "<|im_end|>";
+const TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/// Writes the model folder, replacing what was there.
+///
+/// # Errors
+/// A [`Fault`] for a shape that cannot be, [`Error::Write`], or [`Error::Failed`] if the tokenizer cannot be trained.
+pub fn write(folder: &Path, texts: &[String], shape: &Shape, seed: Seed) -> Result<()> {
+    check(shape)?;
+    let tokenizer = train_tokenizer(texts, shape.vocabulary)?;
+    let entries = tokenizer.get_vocab_size(true);
+    let (start, end) = (special(&tokenizer, START)?, special(&tokenizer, END)?);
+    let tokenizer_json = tokenizer.to_string(false).map_err(|error| Error::Failed(format!("tokenizer: {error}")))?;
+    atomic::write_folder(folder, |folder| {
+        atomic::write(&folder.join("tokenizer.json"), tokenizer_json.as_bytes())?;
+        write_json(&folder.join("tokenizer_config.json"), &tokenizer_config(shape))?;
+        atomic::write(&folder.join("chat_template.jinja"), TEMPLATE.as_bytes())?;
+        write_json(&folder.join("config.json"), &config(shape, entries, start, end))?;
+        write_json(&folder.join("generation_config.json"), &json!({"bos_token_id": start, "eos_token_id": [end]}))?;
+        write_weights(&folder.join("model.safetensors"), shape, entries, seed)
+    })
+}
+
+fn check(shape: &Shape) -> Result<()> {
+    let fault = |what: &str, got: usize| Err(Fault::new(what).at("model.scratch").got(got).into());
+    if shape.heads == 0 || !shape.hidden_size.is_multiple_of(shape.heads) || !(shape.hidden_size / shape.heads).is_multiple_of(2) {
+        return fault("`hidden_size` must be an even multiple of `heads`", shape.hidden_size);
+    }
+    if shape.key_value_heads == 0 || !shape.heads.is_multiple_of(shape.key_value_heads) {
+        return fault("`heads` must be a multiple of `key_value_heads`", shape.heads);
+    }
+    if shape.layers == 0 || shape.intermediate_size == 0 || shape.context == 0 {
+        return fault("`layers`, `intermediate_size` and `context` must be above 0", 0);
+    }
+    if shape.vocabulary < 300 {
+        return fault("`vocabulary` must be at least 300: 256 bytes, special tokens, and some merges", shape.vocabulary);
+    }
+    Ok(())
+}
+
+type BytePairTokenizer = TokenizerImpl<
+    BPE,
+    tokenizers::NormalizerWrapper,
+    PreTokenizerWrapper,
+    tokenizers::PostProcessorWrapper,
+    tokenizers::DecoderWrapper,
+>;
+
+fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokenizer> {
+    let fail = |error: &dyn std::fmt::Display| Error::Failed(format!("tokenizer: {error}"));
+    let mut tokenizer: BytePairTokenizer = TokenizerBuilder::new()
+        .with_model(BPE::default())
+        .with_pre_tokenizer(Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![
+            PreTokenizerWrapper::Digits(Digits::new(true)),
+            PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, true)),
+        ]))))
+        .with_decoder(Some(tokenizers::DecoderWrapper::ByteLevel(ByteLevel::default())))
+        .build()
+        .map_err(|error| fail(&error))?;
+    let special = [START, END].map(|text| AddedToken::from(text, true)).to_vec();
+    let mut trainer = BpeTrainer::builder()
+        .show_progress(false)
+        .vocab_size(vocabulary)
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .special_tokens(special)
+        .build();
+    tokenizer.train(&mut trainer, texts.iter().cloned()).map_err(|error| fail(&error))?;
+    Ok(tokenizer)
+}
+
+fn special(tokenizer: &BytePairTokenizer, text: &str) -> Result<u32> {
+    tokenizer.token_to_id(text).ok_or_else(|| Error::Failed(format!("tokenizer: no id for `{text}`")))
+}
+
+fn tokenizer_config(shape: &Shape) -> serde_json::Value {
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": START,
+        "eos_token": END,
+        "pad_token": END,
+        "model_max_length": shape.context,
+        "chat_template": TEMPLATE,
+    })
+}
+
+fn config(shape: &Shape, entries: usize, start: u32, end: u32) -> serde_json::Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "attention_bias": false,
+        "mlp_bias": false,
+        "bos_token_id": start,
+        "eos_token_id": end,
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.intermediate_size,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.key_value_heads,
+        "max_position_embeddings": shape.context,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "rope_scaling": null,
+        "tie_word_embeddings": true,
+        "vocab_size": entries,
+        "torch_dtype": "float32",
+        "use_cache": true,
+    })
+}
+
+fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
+    atomic::write(path, text.as_bytes())
+}
+
+/// Normal(0, 0.02) for matrices, as Llama's reference initialisation; ones for norms.
+fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Result<()> {
+    let head_size = shape.hidden_size / shape.heads;
+    let (hidden, inner) = (shape.hidden_size, shape.intermediate_size);
+    let key_value = shape.key_value_heads * head_size;
+    let mut shapes = BTreeMap::from([("model.embed_tokens.weight".to_owned(), vec![entries, hidden])]);
+    shapes.insert("model.norm.weight".to_owned(), vec![hidden]);
+    for layer in 0..shape.layers {
+        for (name, dims) in [
+            ("input_layernorm", vec![hidden]),
+            ("post_attention_layernorm", vec![hidden]),
+            ("self_attn.q_proj", vec![hidden, hidden]),
+            ("self_attn.k_proj", vec![key_value, hidden]),
+            ("self_attn.v_proj", vec![key_value, hidden]),
+            ("self_attn.o_proj", vec![hidden, hidden]),
+            ("mlp.gate_proj", vec![inner, hidden]),
+            ("mlp.up_proj", vec![inner, hidden]),
+            ("mlp.down_proj", vec![hidden, inner]),
+        ] {
+            shapes.insert(format!("model.layers.{layer}.{name}.weight"), dims);
+        }
+    }
+    let tensors = shapes
+        .into_iter()
+        .map(|(name, dims)| {
+            let tensor = initial(&name, &dims, seed)?;
+            Ok((name, tensor))
+        })
+        .collect::<Result<BTreeMap<_, _>>>()?;
+    let metadata = std::collections::HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let bytes = safetensors::serialize(&tensors, Some(metadata))
+        .map_err(|error| Error::Failed(format!("weights: {error}")))?;
+    atomic::write(path, &bytes)
+}
+
+fn initial(name: &str, dims: &[usize], seed: Seed) -> Result<Tensor> {
+    let count = dims.iter().product();
+    let values = if dims.len() == 1 { vec![1.0_f32; count] } else { normal(count, 0.02, seed, name) };
+    Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
+}
+
+/// Box and Muller's transform over the named stream, so that a tensor's values depend on its name and the seed alone.
+fn normal(count: usize, deviation: f64, seed: Seed, name: &str) -> Vec<f32> {
+    let mut random = seed.stream(&format!("scratch/{name}"));
+    (0..count)
+        .map(|_| {
+            let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+            let angle = std::f64::consts::TAU * random.random::<f64>();
+            (deviation * radius * angle.cos()) as f32
+        })
+        .collect()
+}
