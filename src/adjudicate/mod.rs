@@ -1,1 +1,69 @@
-//! Payloads are searched for a contract's targets: tiers, byte spans, negation, weak labels.
+//! The adjudicator: which targets of a contract a text reveals, where, and what that makes of the text. It audits the
+//! training data and judges the trained model; it never sees a model.
+//!
+//! In: a [`Contract`](crate::contract::Contract) and a payload. Out: [`Match`]es with byte spans of the original payload,
+//! [`Disclosure`]s to the wrong recipient, a [`Decision`]. Pure: no files, no clock, no randomness.
+//! Source: ASLEval, section 3.3 (arXiv 2609.18864).
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+mod boundary;
+mod decide;
+mod matcher;
+mod negation;
+mod normalise;
+mod pattern;
+mod payload;
+mod presence;
+mod typed;
+
+pub use decide::{Decision, Disclosure, decide, disclosures};
+pub use matcher::Matcher;
+pub use presence::find_value;
+
+/// How close a match is to the declared form. Tiers after [`Tier::Normalized`] stay out of headline figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// The declared characters.
+    Exact,
+    /// Equal after normalisation.
+    Normalized,
+    /// Equal in value: money, dates, times, phones, numbers.
+    Typed,
+    /// Behind an encoding.
+    Encoded,
+    /// A part of it.
+    Partial,
+    /// The same in meaning.
+    Semantic,
+}
+
+impl Tier {
+    /// Whether matches of this tier count in headline figures and decide verdicts.
+    pub fn is_headline(self) -> bool {
+        self <= Self::Normalized
+    }
+}
+
+/// One appearance of a target in a payload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    /// The target.
+    pub target_id: String,
+    /// The alias that matched; absent for the value itself.
+    pub alias: Option<String>,
+    /// How close it is.
+    pub tier: Tier,
+    /// A negation governs it.
+    pub negated: bool,
+    /// The target is weak: never decides a leak alone.
+    pub weak: bool,
+    /// Bytes of the original payload.
+    pub span: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+mod freeze;
+
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contract {

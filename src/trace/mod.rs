@@ -4,6 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
+mod canonical;
+mod read;
+mod rows;
+mod topbench_v2;
+mod topbench_v3;
+
+pub use read::{Format, read, read_as, read_many};
+
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -61,6 +69,24 @@ impl Trace {
     /// The tool with this id.
     pub fn tool(&self, tool_id: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.tool_id == tool_id)
+    }
+
+    /// The id of the base trace that a variant is paired with: its own id for a base trace.
+    pub fn base_id(&self) -> &str {
+        let suffix = match self.variant {
+            Variant::Base => return &self.trace_id,
+            Variant::NegativeControl => "/negative-control",
+            Variant::SocialContext => "/social-context",
+        };
+        self.trace_id.strip_suffix(suffix).unwrap_or(&self.trace_id)
+    }
+
+    /// Adds a flag once.
+    pub fn flag(&mut self, flag: Flag) {
+        if !self.flags.contains(&flag) {
+            self.flags.push(flag);
+            self.flags.sort_unstable();
+        }
     }
 
     /// The tools that the task needs, in order.

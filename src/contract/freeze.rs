@@ -1,0 +1,147 @@
+//! Validate, freeze, verify: a contract is fixed before anything is judged against it.
+
+use std::collections::BTreeSet;
+
+use super::{Channel, Contract, Target};
+use crate::error::{Error, Fault, Result};
+use crate::run::digest;
+
+impl Contract {
+    /// Checks the contract and sets its digest.
+    ///
+    /// # Errors
+    /// Every fault found by [`Contract::validate`].
+    pub fn freeze(mut self) -> Result<Self> {
+        self.validate()?;
+        self.digest = self.computed_digest()?;
+        Ok(self)
+    }
+
+    /// Checks the contract and that nothing changed since it was frozen; a contract without a digest (written by hand) fails.
+    ///
+    /// # Errors
+    /// Every fault found by [`Contract::validate`], or a digest that is not that of the content.
+    pub fn verify(&self) -> Result<()> {
+        self.validate()?;
+        let computed = self.computed_digest()?;
+        if self.digest == computed {
+            return Ok(());
+        }
+        Err(Fault::new("the contract was changed after it was frozen: its `digest` is not that of its content")
+            .at(self.place())
+            .got(&self.digest)
+            .expected(computed)
+            .hint("derive it again with `topalign contract`, or freeze the edited contract as a new one")
+            .into())
+    }
+
+    /// SHA-256 of the canonical form without the digest itself.
+    fn computed_digest(&self) -> Result<String> {
+        let mut form = serde_json::to_value(self).map_err(|error| Error::Failed(error.to_string()))?;
+        if let Some(fields) = form.as_object_mut() {
+            fields.remove("digest");
+        }
+        digest::of_value(&form)
+    }
+
+    /// Checks everything that makes figures undefined or matches meaningless.
+    ///
+    /// # Errors
+    /// All faults, naming contract and target by id.
+    pub fn validate(&self) -> Result<()> {
+        let mut faults = Vec::new();
+        if self.targets.is_empty() {
+            faults.push(Fault::new("no targets: the exposure of an empty set is undefined").at(self.place()));
+        }
+        self.check_ids(&mut faults);
+        self.check_channels(&mut faults);
+        for target in &self.targets {
+            self.check_forms(target, &mut faults);
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    }
+
+    fn check_ids(&self, faults: &mut Vec<Fault>) {
+        let mut seen = BTreeSet::new();
+        for target in &self.targets {
+            if !seen.insert(target.target_id.as_str()) {
+                faults.push(Fault::new("`target_id` appears twice").at(self.place()).got(&target.target_id));
+            }
+        }
+        for authorization in &self.authorized {
+            if !seen.contains(authorization.target_id.as_str()) {
+                faults.push(
+                    Fault::new("`authorized` names a target that is not declared")
+                        .at(self.place())
+                        .got(&authorization.target_id),
+                );
+            }
+        }
+    }
+
+    fn check_channels(&self, faults: &mut Vec<Fault>) {
+        let mut seen = BTreeSet::new();
+        for channel in &self.channels {
+            if !seen.insert(channel.name.as_str()) {
+                faults.push(Fault::new("a channel is declared twice").at(self.place()).got(&channel.name));
+            }
+        }
+        if let Some(outlet) = &self.expected_outlet
+            && !seen.contains(outlet.as_str())
+        {
+            let declared = seen.iter().copied().collect::<Vec<_>>().join(", ");
+            faults.push(
+                Fault::new("`expected_outlet` is not a declared channel")
+                    .at(self.place())
+                    .got(outlet)
+                    .expected(format!("one of: {declared}")),
+            );
+        }
+    }
+
+    fn check_forms(&self, target: &Target, faults: &mut Vec<Fault>) {
+        let forms = std::iter::once(("value".to_owned(), &target.value))
+            .chain(target.aliases.iter().enumerate().map(|(index, alias)| (format!("aliases[{index}]"), alias)));
+        for (field, form) in forms {
+            let Some(problem) = problem_of(form) else { continue };
+            faults.push(Fault::new(format!("`{field}` {problem}, which would match almost anything")).at(format!(
+                "{}, target {}",
+                self.place(),
+                target.target_id
+            )));
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("contract {}", self.contract_id)
+    }
+
+    /// The channel with this name.
+    pub fn channel(&self, name: &str) -> Option<&Channel> {
+        self.channels.iter().find(|channel| channel.name == name)
+    }
+
+    /// The target with this id.
+    pub fn target(&self, target_id: &str) -> Option<&Target> {
+        self.targets.iter().find(|target| target.target_id == target_id)
+    }
+
+    /// Auth(recipient, target).
+    pub fn authorizes(&self, recipient: &str, target_id: &str) -> bool {
+        self.authorized.iter().any(|pair| pair.recipient == recipient && pair.target_id == target_id)
+    }
+}
+
+/// What makes a form unusable, if anything.
+pub(super) fn problem_of(form: &str) -> Option<&'static str> {
+    let form = form.trim();
+    if form.is_empty() {
+        Some("is empty")
+    } else if form.chars().nth(1).is_none() {
+        Some("is a single character")
+    } else if !form.chars().any(char::is_alphanumeric) {
+        Some("is punctuation only")
+    } else {
+        None
+    }
+}
