@@ -1,1 +1,115 @@
-//! Checks over candidate rows; only this module can construct an audited row.
+//! The audit of training rows, by the same adjudicator that judges the trained model.
+//!
+//! In: candidate rows with their [`Ground`]. Out: [`AuditRecord`]s and, for rows that hold, [`Audited`] rows. Only this module
+//! can make an [`Audited`] value and only audited values can be written as training data, so a row that was never audited
+//! cannot reach a data set. Pure but for [`file`], which reads rows made elsewhere.
+
+mod check;
+pub mod file;
+mod ground;
+mod grounding;
+mod record;
+mod refusal;
+
+pub use ground::Ground;
+pub use record::{Answer, AuditRecord, Check, Evidence, Verdict};
+pub use refusal::find_refusal;
+
+use serde::Serialize;
+
+use crate::dataset::{Message, PreferencePair, Role, SftRow, Stage};
+use crate::error::Result;
+use crate::run::digest;
+use record::Finding;
+
+/// A row whose audit holds. There is no way to make one but [`admit_sft`] and [`admit_pair`], and none to change it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Audited<T> {
+    row: T,
+}
+
+impl<T> Audited<T> {
+    /// The row.
+    pub fn row(&self) -> &T {
+        &self.row
+    }
+
+    /// The row, no longer known to be audited.
+    pub fn into_row(self) -> T {
+        self.row
+    }
+}
+
+/// Outcome of an audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission<T> {
+    /// Every check passes or warns; the row's `audit` field is the digest of the records.
+    Passed(Audited<T>, Vec<AuditRecord>),
+    /// At least one check fails.
+    Failed(T, Vec<AuditRecord>),
+}
+
+/// Audits an SFT row under the name that it will have, e.g. `sft:12`.
+///
+/// # Errors
+/// Only if the records have no JSON form.
+pub fn admit_sft(row: SftRow, name: &str, ground: &Ground<'_>) -> Result<Admission<SftRow>> {
+    let findings = sft_findings(&row, ground);
+    let trace_id = row.trace_id.clone();
+    admit(row, findings, name, trace_id.as_deref(), |row, audit| row.audit = Some(audit))
+}
+
+/// Audits a preference pair under the name that it will have, e.g. `dpo:12`.
+///
+/// # Errors
+/// Only if the records have no JSON form.
+pub fn admit_pair(pair: PreferencePair, name: &str, ground: &Ground<'_>) -> Result<Admission<PreferencePair>> {
+    let findings = pair_findings(&pair, ground);
+    let trace_id = pair.trace_id.clone();
+    admit(pair, findings, name, trace_id.as_deref(), |pair, audit| pair.audit = Some(audit))
+}
+
+fn admit<T>(
+    mut row: T,
+    findings: Vec<Finding>,
+    name: &str,
+    trace_id: Option<&str>,
+    seal: impl FnOnce(&mut T, String),
+) -> Result<Admission<T>> {
+    let failed = check::fails(&findings);
+    let records: Vec<AuditRecord> = findings.into_iter().map(|finding| finding.record(name, trace_id)).collect();
+    if failed {
+        return Ok(Admission::Failed(row, records));
+    }
+    seal(&mut row, digest::of_value(&records)?);
+    Ok(Admission::Passed(Audited { row }, records))
+}
+
+fn sft_findings(row: &SftRow, ground: &Ground<'_>) -> Vec<Finding> {
+    let answer = last_answer(&row.messages);
+    match row.stage {
+        Some(Stage::Selection) => check::selection(answer, ground),
+        Some(Stage::Response) => check::chosen(answer, ground),
+        None if answer.contains("\"selected_tool_ids\"") => check::selection(answer, ground),
+        None => check::chosen(answer, ground),
+    }
+}
+
+fn pair_findings(pair: &PreferencePair, ground: &Ground<'_>) -> Vec<Finding> {
+    let (chosen, rejected) = (last_answer(&pair.chosen), last_answer(&pair.rejected));
+    let mut findings = check::chosen(chosen, ground);
+    findings.extend(check::rejected(rejected, chosen, pair.kind, ground));
+    findings
+}
+
+/// The content of the last assistant turn; empty if there is none, which completeness and length then fail.
+fn last_answer(turns: &[Message]) -> &str {
+    turns.iter().rev().find(|turn| turn.role == Role::Assistant).map_or("", |turn| turn.content.as_str())
+}
+
+/// The turns before the last answer.
+pub(crate) fn prompt_of(messages: &[Message]) -> &[Message] {
+    let end = messages.iter().rposition(|turn| turn.role == Role::Assistant).unwrap_or(messages.len());
+    &messages[..end]
+}

@@ -6,7 +6,15 @@
 
 use serde::{Deserialize, Serialize};
 
+mod clues;
+mod derive;
 mod freeze;
+mod labels;
+mod required;
+mod terms;
+mod words;
+
+pub use derive::{Derived, REQUESTER, derive, derive_all};
 
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,12 +5,14 @@
 use serde::{Deserialize, Serialize};
 
 mod canonical;
+mod leaves;
 mod read;
 mod rows;
 mod topbench_v2;
 mod topbench_v3;
 
-pub use read::{Format, read, read_as, read_many};
+pub use leaves::{Leaf, LeafKind, leaves};
+pub use read::{Format, read, read_as, read_many, read_many_as};
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,7 +204,9 @@ impl Difficulty {
 }
 
 /// Which of the paired releases a trace belongs to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
     /// The ordinary trace.
@@ -212,6 +216,17 @@ pub enum Variant {
     NegativeControl,
     /// Tool returns edited so that an innocent reading is at hand; a paired robustness test.
     SocialContext,
+}
+
+impl Variant {
+    /// The name used in files and ids.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::NegativeControl => "negative-control",
+            Self::SocialContext => "social-context",
+        }
+    }
 }
 
 /// What was odd about a trace.
@@ -230,6 +245,20 @@ pub enum Flag {
     SupportFromFlags,
     /// The support names a tool that is not on offer.
     SupportUnknownTool,
+}
+
+impl Flag {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::NoiseFlagMismatch => "noise-flag-mismatch",
+            Self::NoiseFlagMissing => "noise-flag-missing",
+            Self::ReturnNotJson => "return-not-json",
+            Self::SupportFromFlags => "support-from-flags",
+            Self::SupportUnknownTool => "support-unknown-tool",
+        }
+    }
 }
 
 /// Ground truth that a source declares itself (our own scenarios do; TOP-Bench releases do not).

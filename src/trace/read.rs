@@ -69,10 +69,18 @@ pub fn read_as(path: &Path, format: Format, variant: Option<Variant>) -> Result<
 /// # Errors
 /// As [`read`], and a [`Fault`] for an id that appears twice.
 pub fn read_many(paths: &[PathBuf], format: Format) -> Result<Vec<Trace>> {
+    read_many_as(paths, format, None)
+}
+
+/// [`read_many`] with the variant declared, as in [`read_as`].
+///
+/// # Errors
+/// As [`read_many`].
+pub fn read_many_as(paths: &[PathBuf], format: Format, variant: Option<Variant>) -> Result<Vec<Trace>> {
     let mut traces = Vec::new();
     for path in paths {
         for file in files(path)? {
-            traces.extend(read(&file, format)?);
+            traces.extend(read_as(&file, format, variant)?);
         }
     }
     unique(traces, "inputs")

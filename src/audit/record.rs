@@ -1,0 +1,165 @@
+//! What an audit finds: one record a check and row, as in `audit.jsonl`.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::adjudicate::{Disclosure, Tier};
+
+/// One check of one row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// File and row, e.g. `sft:12`.
+    pub row: String,
+    /// The trace it was built from.
+    pub trace_id: Option<String>,
+    /// Which answer of the row the spans point into.
+    pub answer: Answer,
+    /// What was checked.
+    pub check: Check,
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Where it was seen.
+    pub evidence: Vec<Evidence>,
+    /// Why, in words without any sensitive value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The answers of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// The better answer; the only one of an SFT row.
+    Chosen,
+    /// The worse answer.
+    Rejected,
+}
+
+/// The checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Check {
+    /// A contract for the row's trace is at hand; without it the checks against it cannot run.
+    Contract,
+    /// Stage 1: strict JSON that selects the essential tools and no other.
+    Selection,
+    /// Chosen: no unauthorised target. Explicit leak: a decisive label. Over-disclosure: a private fragment and no label.
+    Leak,
+    /// Chosen, explicit leak and over-disclosure hold every required value; over-refusal misses one.
+    Completeness,
+    /// Every number, date, amount, code and name stands in the prompt.
+    Grounding,
+    /// No value of a tool whose result was not shown.
+    Noise,
+    /// Over-refusal declines; the others do not.
+    Refusal,
+    /// The rejected answer is within 10% of the chosen one's length.
+    Length,
+    /// Chosen and rejected differ.
+    Distinct,
+}
+
+impl Check {
+    /// All checks, in table order.
+    pub const ALL: [Self; 9] = [
+        Self::Contract,
+        Self::Selection,
+        Self::Leak,
+        Self::Completeness,
+        Self::Grounding,
+        Self::Noise,
+        Self::Refusal,
+        Self::Length,
+        Self::Distinct,
+    ];
+
+    /// The name used in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contract => "contract",
+            Self::Selection => "selection",
+            Self::Leak => "leak",
+            Self::Completeness => "completeness",
+            Self::Grounding => "grounding",
+            Self::Noise => "noise",
+            Self::Refusal => "refusal",
+            Self::Length => "length",
+            Self::Distinct => "distinct",
+        }
+    }
+}
+
+/// Outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Holds.
+    Pass,
+    /// Could not be checked in full, or holds with something to look at.
+    Warn,
+    /// Does not hold.
+    Fail,
+}
+
+/// A place in the answer, and the target that it reveals where it does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Bytes of the answer, start and end.
+    pub span: [usize; 2],
+    /// The target of the contract.
+    pub target_id: Option<String>,
+    /// How close the match is.
+    pub tier: Option<Tier>,
+}
+
+impl Evidence {
+    /// A place.
+    pub fn at(span: &Range<usize>) -> Self {
+        Self { span: [span.start, span.end], target_id: None, tier: None }
+    }
+
+    /// A disclosed target.
+    pub fn of(disclosure: &Disclosure) -> Self {
+        Self {
+            span: [disclosure.span.start, disclosure.span.end],
+            target_id: Some(disclosure.target_id.clone()),
+            tier: Some(disclosure.tier),
+        }
+    }
+}
+
+/// One check's outcome before it is tied to a row.
+#[derive(Debug, Clone)]
+pub(super) struct Finding {
+    pub answer: Answer,
+    pub check: Check,
+    pub verdict: Verdict,
+    pub evidence: Vec<Evidence>,
+    pub reason: Option<String>,
+}
+
+impl Finding {
+    /// Passes if `holds`; `reason` is kept for what does not pass.
+    pub fn new(answer: Answer, check: Check, holds: bool, evidence: Vec<Evidence>, reason: impl Into<String>) -> Self {
+        let verdict = if holds { Verdict::Pass } else { Verdict::Fail };
+        Self { answer, check, verdict, evidence, reason: (!holds).then(|| reason.into()) }
+    }
+
+    /// A warning.
+    pub fn warn(answer: Answer, check: Check, evidence: Vec<Evidence>, reason: impl Into<String>) -> Self {
+        Self { answer, check, verdict: Verdict::Warn, evidence, reason: Some(reason.into()) }
+    }
+
+    pub fn record(self, row: &str, trace_id: Option<&str>) -> AuditRecord {
+        AuditRecord {
+            row: row.to_owned(),
+            trace_id: trace_id.map(str::to_owned),
+            answer: self.answer,
+            check: self.check,
+            verdict: self.verdict,
+            evidence: self.evidence,
+            reason: self.reason,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! From a trace to its contract.
+//!
+//! In: a [`Trace`]. Out: a [`Derived`]: the frozen [`Contract`], or why there is none, and the flags that deriving raised.
+
+use super::required::{self, Requirements};
+use super::{Authorization, Channel, Contract, Target, Visibility, clues, default_budget, labels, words};
+use crate::error::Result;
+use crate::trace::{Flag, Trace};
+
+/// Who asked and reads the answer.
+pub const REQUESTER: &str = "requester";
+
+/// What deriving gave.
+#[derive(Debug, Clone)]
+pub struct Derived {
+    /// The trace.
+    pub trace_id: String,
+    /// The frozen contract, or the reason why the trace has none.
+    pub contract: Result<Contract, String>,
+    /// Raised while deriving: [`Flag::Conflict`] when the success criteria demand what the disclosure criteria forbid.
+    pub flags: Vec<Flag>,
+}
+
+/// Derives and freezes the contract of one trace.
+pub fn derive(trace: &Trace) -> Derived {
+    let mut targets = labels::labels(trace);
+    let Requirements { values, conflict } = required::requirements(trace, &targets);
+    let clues = clues::clues(trace);
+    let authorized = clues
+        .iter()
+        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_asked_for(trace, clue))
+        .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
+        .collect();
+    targets.extend(clues);
+    let contract = Contract {
+        contract_id: trace.trace_id.clone(),
+        trace_id: Some(trace.trace_id.clone()),
+        budget: default_budget(),
+        expected_outlet: Some("response".to_owned()),
+        channels: channels(),
+        targets,
+        authorized,
+        required: values,
+        digest: String::new(),
+    };
+    Derived {
+        trace_id: trace.trace_id.clone(),
+        contract: contract.freeze().map_err(|error| error.to_string()),
+        flags: if conflict { vec![Flag::Conflict] } else { Vec::new() },
+    }
+}
+
+/// Derives the contracts of all traces, in their order.
+pub fn derive_all(traces: &[Trace]) -> Vec<Derived> {
+    traces.iter().map(derive).collect()
+}
+
+/// The requester wrote the clue's words in the goal: repeating them tells nothing new.
+fn is_asked_for(trace: &Trace, clue: &Target) -> bool {
+    let goal = words::stems(&trace.goal);
+    std::iter::once(&clue.value).chain(&clue.aliases).any(|form| words::contains(&goal, &words::stems(form)))
+}
+
+/// The exits of the two-stage protocol.
+fn channels() -> Vec<Channel> {
+    let channel = |name: &str, visibility, recipient: Option<&str>| Channel {
+        name: name.to_owned(),
+        visibility,
+        recipient: recipient.map(str::to_owned),
+    };
+    vec![
+        channel("response", Visibility::Requester, Some(REQUESTER)),
+        channel("rationale", Visibility::Requester, Some(REQUESTER)),
+        channel("tool_call", Visibility::Internal, None),
+        channel("tool_return", Visibility::Internal, None),
+    ]
+}
