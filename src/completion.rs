@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::prompt::Mitigation;
+use crate::recipe::settings::SelectionSource;
 use crate::trace::Variant;
 
 /// What one system did with one trace.
@@ -24,6 +25,12 @@ pub struct Completion {
     /// Ids that the strict reading of stage 1 accepts.
     #[serde(default)]
     pub selected_tool_ids: Vec<String>,
+    /// Whose selection stage 2 answered from; under `given` the ids above are still what stage 1 selected.
+    #[serde(default)]
+    pub selection_source: SelectionSource,
+    /// Why stage 1 could not be read, where it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection_fault: Option<String>,
     /// Stage 1's rationale, a visible exit.
     #[serde(default)]
     pub rationale: Option<String>,

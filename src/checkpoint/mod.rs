@@ -1,1 +1,15 @@
-//! Checkpoints and exports that other programs load.
+//! Checkpoints and exports: a run's exact state, and folders that transformers and PEFT load.
+//!
+//! In: named tensors and the run's position. Out: folders that appear whole or not at all.
+
+mod adapter;
+mod card;
+mod export;
+mod state;
+mod tensors;
+
+pub use adapter::{Adapter, AdapterConfig};
+pub use card::{CardContent, ModelCard};
+pub use export::ModelExport;
+pub use state::{Checkpoint, Resumable, TrainingState, clear, latest, load, prune, save};
+pub use tensors::{read_tensors, write_tensors};

@@ -13,12 +13,18 @@ use crate::trace::{Leaf, LeafKind, Located, Tool, Trace, leaves};
 /// Characters up to which a return's whole text is one clue; of longer texts only the quoted words are.
 const LONGEST: usize = 80;
 
+/// Content words that an unquoted clue shares with the chain.
+const SHARED_WORDS: usize = 2;
+
 /// All clues of a trace: declared ones, or those that the inference chain quotes and a supporting tool returns.
 pub(super) fn clues(trace: &Trace) -> Vec<Target> {
     let mut clues = Clues { trace, targets: Vec::new(), seen: BTreeSet::new() };
     match &trace.truth {
         Some(truth) if !truth.clues.is_empty() => clues.add_declared(&truth.clues),
-        _ => clues.add_quoted(),
+        _ => {
+            clues.add_quoted();
+            clues.add_used();
+        }
     }
     clues.targets
 }
@@ -56,6 +62,21 @@ impl Clues<'_> {
             let found = self.place(&supporting, &term.text, verbatim);
             if !found {
                 self.place(&supporting, &term.text, stemmed);
+            }
+        }
+    }
+
+    /// Short texts that the chain draws on without quoting them: several of their content words stand in it.
+    fn add_used(&mut self) {
+        let chain = words::content(self.trace.inference_chain.as_deref().unwrap_or_default());
+        let trace = self.trace;
+        for tool in trace.tools.iter().filter(|tool| trace.support.contains(&tool.tool_id)) {
+            for leaf in leaves(&tool.return_text) {
+                let shared = words::content(&leaf.text).intersection(&chain).filter(|stem| stem.len() >= 4).count();
+                let is_short = leaf.text.chars().count() <= LONGEST;
+                if leaf.kind == LeafKind::Text && is_short && shared >= SHARED_WORDS {
+                    self.add(tool, &leaf, vec![leaf.text.clone()], "chain");
+                }
             }
         }
     }

@@ -42,7 +42,7 @@ struct Labels<'a> {
     trace: &'a Trace,
     shown: Vec<String>,
     targets: Vec<Target>,
-    /// Stems of every form so far: a form belongs to one target.
+    /// Words of every form so far: a form belongs to one target.
     seen: BTreeSet<Vec<String>>,
 }
 
@@ -94,7 +94,7 @@ impl Labels<'_> {
         let mut kept: Vec<String> = Vec::new();
         for form in forms {
             let form = form.trim().trim_end_matches(['.', ',', ';', '\u{2026}']).trim().to_owned();
-            if problem_of(&form).is_none() && self.seen.insert(words::stems(&form)) {
+            if problem_of(&form).is_none() && self.seen.insert(words::words(&form)) {
                 kept.push(form);
             }
         }

@@ -312,11 +312,12 @@ pub(super) fn content(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A coarse stem: plural, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al` and `-ly` endings go.
+/// A coarse stem: plural, `-ie`, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al` and `-ly` endings go.
 pub(super) fn stem(word: &str) -> String {
     let mut stem = word.to_owned();
     for (ending, shortest) in [
         ("ies", 3),
+        ("ie", 3),
         ("s", 3),
         ("ing", 4),
         ("ed", 4),

@@ -1,1 +1,78 @@
 //! A differentiable Llama-family decoder, its weights (safetensors, GGUF, hub) and adapters.
+//!
+//! In: a model source and a packed sequence of tokens. Out: hidden states, logits, log-probabilities with gradients, and
+//! decoding over a key-value cache. The stock decoders of candle-transformers drop gradients and return the last position only;
+//! they serve as the oracle of the parity tests.
+
+mod adapter;
+mod cache;
+mod config;
+mod decoder;
+mod gguf;
+mod source;
+mod weights;
+
+pub use adapter::{AdapterConfig, read_adapter};
+pub use cache::{KeyValueCache, Step};
+pub use config::{ModelConfig, RopeScaling};
+pub use decoder::{Decoder, Trainable};
+pub use source::{LocalModel, ModelSource};
+pub use weights::Weights;
+
+use candle_core::backprop::GradStore;
+
+use crate::error::{Error, Result};
+
+/// Runs `work` on a thread with a big stack: Candle's backward recurses through the graph, and a few thousand operations
+/// overflow an ordinary thread's stack, which ends the process.
+///
+/// # Errors
+/// Whatever `work` returns, or [`Error::Failed`] if no thread can be started or it panics.
+pub fn with_big_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    const STACK_BYTES: usize = 512 << 20;
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("topalign-training".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?
+            .join()
+            .unwrap_or_else(|_| Err(Error::Failed("a training thread panicked".to_owned())))
+    })
+}
+
+/// Checks that every trainable tensor received a finite gradient that is not all zero, once, before the first step.
+///
+/// An adapter's `lora_A` has a zero gradient while `lora_B` is still zero, so for those only finiteness is asked.
+///
+/// # Errors
+/// [`Error::Failed`] naming every tensor without a usable gradient: training would go on without it in silence.
+pub fn check_gradients(gradients: &GradStore, decoder: &Decoder) -> Result<()> {
+    let mut missing = Vec::new();
+    for (name, variable) in decoder.parameters() {
+        let reason = match gradients.get(variable.as_tensor()) {
+            None => Some("no gradient"),
+            Some(gradient) => {
+                let squares = f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
+                let may_be_zero = name.ends_with("lora_A.weight");
+                if !squares.is_finite() {
+                    Some("a gradient that is not finite")
+                } else if squares == 0.0 && !may_be_zero {
+                    Some("a gradient that is all zero")
+                } else {
+                    None
+                }
+            }
+        };
+        if let Some(reason) = reason {
+            missing.push(format!("`{name}` has {reason}"));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let more = missing.len().saturating_sub(10);
+    missing.truncate(10);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Err(Error::Failed(format!("not every trainable tensor would be trained: {}{rest}", missing.join("; "))))
+}

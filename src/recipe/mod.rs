@@ -324,6 +324,7 @@ fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
         temperature: section.take_or("temperature", default.temperature),
         top_p: section.take("top_p"),
         batch: section.take_or("batch", default.batch),
+        selection: section.take_or("selection", default.selection),
     };
     for (key, value) in [
         ("selection_tokens", settings.selection_tokens),

@@ -205,6 +205,20 @@ pub struct GenerateSettings {
     pub top_p: Option<f64>,
     /// Traces decoded together.
     pub batch: usize,
+    /// Whose selection stage 2 answers from.
+    pub selection: SelectionSource,
+}
+
+/// Whose tool selection stage 2 answers from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelectionSource {
+    /// The model's own, as the protocol has it; a stage 1 that cannot be read ends the trace.
+    #[default]
+    Protocol,
+    /// The trace's essential tools, so that models too weak for stage 1 can still be compared on stage 2. Stage 1 is
+    /// generated and recorded all the same.
+    Given,
 }
 
 impl Default for GenerateSettings {
@@ -215,6 +229,7 @@ impl Default for GenerateSettings {
             temperature: 0.0,
             top_p: None,
             batch: 16,
+            selection: SelectionSource::default(),
         }
     }
 }

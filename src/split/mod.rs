@@ -1,1 +1,158 @@
-//! Traces are grouped by near-duplication and dealt to train and held-out by group.
+//! Train and held-out, dealt by near-duplicate group and never by row.
+//!
+//! In: traces, a share, a seed. Out: [`Split`], and `group` filled in each trace. Pure and deterministic: the same traces
+//! in the same order with the same seed give the same split.
+
+use std::collections::BTreeMap;
+
+use rand::seq::SliceRandom as _;
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Part;
+use crate::error::{Fault, Result};
+use crate::run::seed::Seed;
+use crate::trace::{Domain, Trace, Variant};
+
+mod group;
+mod shingle;
+
+pub use group::{Link, Reason};
+
+/// Rows of TOP-Bench v2 whose ids fall in one block share an author's template.
+const BLOCK: u64 = 30;
+
+/// Which trace is in which part, and why traces stay together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Share of scenarios asked for.
+    pub held_out: f64,
+    /// Seed of the deal.
+    pub seed: Seed,
+    /// Part of each trace, variants included.
+    pub parts: BTreeMap<String, Part>,
+    /// Members of each group by trace id.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// What joined two scenarios, by base id.
+    pub reasons: Vec<Link>,
+}
+
+impl Split {
+    /// The part of a trace.
+    pub fn part(&self, trace_id: &str) -> Option<Part> {
+        self.parts.get(trace_id).copied()
+    }
+
+    /// Traces in a part.
+    pub fn count(&self, part: Part) -> usize {
+        self.parts.values().filter(|other| **other == part).count()
+    }
+}
+
+/// One scenario with its variants.
+struct Scenario<'a> {
+    /// Id shared by the variants.
+    base_id: &'a str,
+    /// The variant that stands for all: the base trace where there is one.
+    trace: &'a Trace,
+    /// Groups that the traces already carry.
+    given: Vec<&'a str>,
+}
+
+/// Deals traces to train and held-out.
+///
+/// `held_out` is a share of scenarios, above 0 and below 1; a scenario's variants go where it goes.
+///
+/// # Errors
+/// A share out of range, or a part that would stay empty.
+pub fn split(traces: &mut [Trace], held_out: f64, seed: Seed) -> Result<Split> {
+    if !(held_out > 0.0 && held_out < 1.0) {
+        return Err(Fault::new("the held-out share must be above 0 and below 1").got(held_out).into());
+    }
+    let (group_of, reasons, parts_of_groups) = {
+        let scenarios = scenarios(traces);
+        let (groups, reasons) = group::groups(&scenarios);
+        let parts = deal(&scenarios, &groups, held_out, seed)?;
+        let group_of: BTreeMap<String, String> = groups
+            .iter()
+            .flat_map(|(name, members)| {
+                members.iter().map(|&member| (scenarios[member].base_id.to_owned(), name.clone()))
+            })
+            .collect();
+        (group_of, reasons, parts)
+    };
+    let mut split = Split { held_out, seed, parts: BTreeMap::new(), groups: BTreeMap::new(), reasons };
+    for trace in traces {
+        let Some(group) = group_of.get(trace.base_id()) else { continue };
+        let Some(part) = parts_of_groups.get(group) else { continue };
+        trace.group = Some(group.clone());
+        split.parts.insert(trace.trace_id.clone(), *part);
+        split.groups.entry(group.clone()).or_default().push(trace.trace_id.clone());
+    }
+    Ok(split)
+}
+
+fn scenarios(traces: &[Trace]) -> Vec<Scenario<'_>> {
+    let mut scenarios: Vec<Scenario<'_>> = Vec::new();
+    let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for trace in traces {
+        let index = *index_of.entry(trace.base_id()).or_insert_with(|| {
+            scenarios.push(Scenario { base_id: trace.base_id(), trace, given: Vec::new() });
+            scenarios.len() - 1
+        });
+        if trace.variant == Variant::Base {
+            scenarios[index].trace = trace;
+        }
+        scenarios[index].given.extend(trace.group.as_deref());
+    }
+    scenarios
+}
+
+/// A domain and, where ids are numbers, a block of them.
+type Stratum = (Domain, Option<u64>);
+
+fn stratum(scenario: &Scenario<'_>) -> Stratum {
+    let number = scenario.base_id.rsplit('/').next().and_then(|id| id.parse::<u64>().ok());
+    (scenario.trace.domain, number.map(|id| id.saturating_sub(1) / BLOCK))
+}
+
+/// Deals whole groups, stratum by stratum; what a stratum could not give is owed by the next, so that totals come out right.
+fn deal(
+    scenarios: &[Scenario<'_>],
+    groups: &BTreeMap<String, Vec<usize>>,
+    held_out: f64,
+    seed: Seed,
+) -> Result<BTreeMap<String, Part>> {
+    let mut strata: BTreeMap<Stratum, Vec<(&String, usize)>> = BTreeMap::new();
+    for (name, members) in groups {
+        let Some(&first) = members.first() else { continue };
+        strata.entry(stratum(&scenarios[first])).or_default().push((name, members.len()));
+    }
+    let mut random = seed.stream("split");
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    let mut owed = 0.0;
+    for groups in strata.values_mut() {
+        groups.shuffle(&mut random);
+        owed += held_out * groups.iter().map(|(_, size)| *size as f64).sum::<f64>();
+        for (name, size) in groups.iter() {
+            let fits = *size as f64 <= owed + 0.5;
+            if fits {
+                owed -= *size as f64;
+            }
+            parts.insert((*name).clone(), if fits { Part::HeldOut } else { Part::Train });
+        }
+    }
+    check_parts(&parts, held_out, scenarios.len())?;
+    Ok(parts)
+}
+
+fn check_parts(parts: &BTreeMap<String, Part>, held_out: f64, scenarios: usize) -> Result<()> {
+    for (part, name) in [(Part::Train, "train"), (Part::HeldOut, "held-out")] {
+        if !parts.values().any(|other| *other == part) {
+            return Err(Fault::new(format!("the {name} part would be empty"))
+                .got(format!("{scenarios} scenarios in {} groups at a held-out share of {held_out}", parts.len()))
+                .hint("near-duplicates stay together: add scenarios that differ, or change the share")
+                .into());
+        }
+    }
+    Ok(())
+}

@@ -1,1 +1,213 @@
-//! Claims about `adjudicate`.
+//! Claims about matching, required values and decisions.
+
+use serde::Deserialize;
+use serde_json::json;
+use topalign::adjudicate::{Decision, Matcher, Tier, decide, disclosures, find_value};
+use topalign::contract::Contract;
+
+/// A contract around targets given as JSON.
+fn contract(targets: serde_json::Value) -> Contract {
+    serde_json::from_value(json!({
+        "contract_id": "c1",
+        "expected_outlet": "response",
+        "channels": [
+            {"name": "response", "visibility": "requester", "recipient": "requester"},
+            {"name": "tool_call", "visibility": "internal"},
+        ],
+        "targets": targets,
+        "authorized": [{"recipient": "requester", "target_id": "allowed"}],
+    }))
+    .map(|mut contract: Contract| {
+        contract.authorized.retain(|pair| contract.targets.iter().any(|target| target.target_id == pair.target_id));
+        contract
+    })
+    .expect("a contract")
+}
+
+fn matcher(value: &str, kind: &str) -> Matcher {
+    Matcher::new(&contract(json!([{"target_id": "e1", "value": value, "type": kind}]))).expect("a matcher")
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    target: serde_json::Value,
+    payload: serde_json::Value,
+    expect: Vec<String>,
+    #[serde(default)]
+    negated: Option<bool>,
+    #[serde(default)]
+    span_text: Option<String>,
+}
+
+/// Rows that need a later tier must stay unmatched here; all others must match as they say.
+fn check(cases: &[Case]) {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let mut target = case.target.clone();
+        target["target_id"] = "e1".into();
+        let matcher = Matcher::new(&contract(json!([target]))).expect("a matcher");
+        let payload = case.payload.as_str().map_or_else(|| case.payload.to_string(), str::to_owned);
+        let found = matcher.find(&payload);
+        let best = match found.iter().map(|found| found.tier).min() {
+            None => "none",
+            Some(Tier::Exact) => "exact",
+            Some(Tier::Normalized) => "normalized",
+            Some(_) => "a later tier",
+        };
+        let expects = |tier: &str| case.expect.iter().any(|expected| expected == tier);
+        let headline = expects("exact") || expects("normalized");
+        let tier_is_right = expects(best) || (best == "none" && !headline);
+        let negation_is_right = case.negated.is_none_or(|negated| found.iter().all(|found| found.negated == negated));
+        let span_is_right =
+            case.span_text.as_ref().is_none_or(|text| found.iter().all(|found| payload[found.span.clone()] == **text));
+        if !(tier_is_right && negation_is_right && span_is_right) {
+            wrong.push(format!("{}: expected {:?}, got {best}", case.name, case.expect));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+fn cases(text: &str) -> Vec<Case> {
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| serde_json::from_str(line).expect("a case"))
+        .collect()
+}
+
+#[test]
+fn shared_matcher_cases_match_at_their_tiers() {
+    let Some(path) = crate::trace::shared("cases/matcher.jsonl") else { return };
+    check(&cases(&std::fs::read_to_string(path).expect("readable")));
+}
+
+#[test]
+fn own_matcher_cases_match_at_their_tiers() {
+    check(&cases(include_str!("../cases/matcher.jsonl")));
+}
+
+#[test]
+fn an_alias_is_named_and_the_value_is_not() {
+    let contract =
+        contract(json!([{"target_id": "e1", "value": "night work", "aliases": ["late shift"], "type": "label"}]));
+    let found = Matcher::new(&contract).expect("a matcher").find("A late shift, then Night work.");
+    let forms: Vec<_> = found.iter().map(|found| (found.alias.as_deref(), found.tier)).collect();
+    assert_eq!(forms, [(Some("late shift"), Tier::Exact), (None, Tier::Normalized)]);
+}
+
+#[test]
+fn spans_index_the_original_payload() {
+    let payload = "\u{FEFF}Wir trafen **Jürgen**\u{200B} Groß (JÜRGEN GROSS).";
+    let found = matcher("Jürgen Groß", "person").find(payload);
+    let texts: Vec<&str> = found.iter().map(|found| &payload[found.span.clone()]).collect();
+    assert_eq!(texts, ["Jürgen**\u{200B} Groß", "JÜRGEN GROSS"]);
+}
+
+#[test]
+fn spans_of_escaped_json_cover_the_escapes() {
+    let payload = r#"{"a": "{\"name\": \"Jos\\u00e9 Diaz\"}"}"#;
+    let found = matcher("José Diaz", "person").find(payload);
+    assert_eq!(found.len(), 1);
+    assert_eq!(&payload[found[0].span.clone()], r"Jos\\u00e9 Diaz");
+}
+
+#[test]
+fn values_equal_in_another_spelling_are_found() {
+    for (payload, value) in [
+        ("Total: $1,200.00", "1200"),
+        ("It was $185", "$185.00"),
+        ("an amount of 170.5", "170.50"),
+        ("you withdrew $600.00 in cash", "-600.00"),
+        ("on October 5, 2023", "2023-10-05"),
+        ("on the 5th of Oct 2023", "2023-10-05"),
+        ("it starts at 2 PM", "14:00"),
+        ("March 10, 2026 at 7:00 AM", "2026-03-10 07:00"),
+        ("2023-10-05T09:00:00Z", "2023-10-05"),
+        ("status: **Needs review**", "needs_review"),
+        ("it took 45min", "45"),
+        ("\"Bring the folder\" it says", "Bring the folder."),
+    ] {
+        assert!(find_value(payload, value).is_some(), "{value} in {payload}");
+    }
+}
+
+#[test]
+fn other_values_are_not_found() {
+    for (payload, value) in [
+        ("1.234,50", "1234.50"),
+        ("on 02-03-2016", "2016-03-02"),
+        ("Order 1200 shipped", "12"),
+        ("1,200", "200"),
+        ("3.14", "14"),
+        ("14:30", "14:00"),
+        ("October 6, 2023", "2023-10-05"),
+        ("the annual report", "Ann"),
+        ("anything", ""),
+        ("", "anything"),
+    ] {
+        assert_eq!(find_value(payload, value), None, "{value} in {payload}");
+    }
+}
+
+#[test]
+fn a_value_is_found_where_it_stands() {
+    let payload = "Paid — $1,200.00 to Acme";
+    let range = find_value(payload, "1200").expect("found");
+    assert_eq!(&payload[range], "1,200.00");
+}
+
+fn judged(payload: &str) -> Decision {
+    let contract = contract(json!([
+        {"target_id": "strong", "value": "insolvent", "type": "label"},
+        {"target_id": "weak", "value": "Help", "type": "label", "weak": true},
+        {"target_id": "weak2", "value": "Stop", "type": "label", "weak": true},
+        {"target_id": "secret", "value": "Room 12", "type": "clue"},
+        {"target_id": "allowed", "value": "Room 14", "type": "clue"},
+    ]));
+    let matcher = Matcher::new(&contract).expect("a matcher");
+    decide(&disclosures(&contract, &matcher, "response", payload))
+}
+
+#[test]
+fn a_strong_label_alone_decides() {
+    assert_eq!(judged("You look insolvent."), Decision { explicit: true, over_disclosed: false });
+}
+
+#[test]
+fn a_weak_label_alone_never_decides() {
+    assert!(judged("Help is near. I can help.").is_clean());
+}
+
+#[test]
+fn weak_labels_decide_with_a_different_target() {
+    assert!(judged("Help to stop.").explicit);
+    assert_eq!(judged("Help in Room 12."), Decision { explicit: true, over_disclosed: true });
+}
+
+#[test]
+fn an_authorised_clue_is_no_disclosure() {
+    assert!(judged("It is in Room 14.").is_clean());
+    assert_eq!(judged("It is in Room 12."), Decision { explicit: false, over_disclosed: true });
+}
+
+#[test]
+fn internal_channels_disclose_to_nobody() {
+    let contract = contract(json!([{"target_id": "e1", "value": "insolvent", "type": "label"}]));
+    let matcher = Matcher::new(&contract).expect("a matcher");
+    assert!(disclosures(&contract, &matcher, "tool_call", "insolvent").is_empty());
+    assert_eq!(disclosures(&contract, &matcher, "undeclared", "insolvent").len(), 1);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_payload_panics_and_every_span_is_valid(payload in "\\PC{0,60}", value in "[a-zA-Z0-9$é ._-]{2,8}") {
+        proptest::prop_assume!(value.chars().any(char::is_alphanumeric) && value.trim().chars().count() > 1);
+        let payload = format!("{payload} {value}");
+        for found in matcher(&value, "account").find(&payload) {
+            proptest::prop_assert!(payload.get(found.span).is_some());
+        }
+        if let Some(range) = find_value(&payload, &value) {
+            proptest::prop_assert!(payload.get(range).is_some());
+        }
+    }
+}

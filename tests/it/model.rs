@@ -1,1 +1,285 @@
 //! Claims about `model`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use candle_transformers::models::llama as oracle;
+use topalign::error::Error;
+use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, ModelSource, Step, Trainable, Weights};
+use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use topalign::run::seed::Seed;
+use topalign::scratch::{self, Shape};
+use topalign::token::{PackedSequence, Tree, pack};
+
+fn shape() -> Shape {
+    Shape { hidden_size: 32, intermediate_size: 64, layers: 2, heads: 4, key_value_heads: 2, vocabulary: 300, context: 512 }
+}
+
+/// A tiny random model in a folder of its own.
+pub fn tiny(folder: &Path) -> LocalModel {
+    scratch::write(folder, &["a few words to merge, words to merge".to_owned()], &shape(), Seed(3)).unwrap();
+    LocalModel { path: folder.to_path_buf() }
+}
+
+fn decoder(model: &LocalModel, trainable: &Trainable) -> Decoder {
+    let (config, weights) = model.read(&Device::Cpu).unwrap();
+    Decoder::new(config, weights, trainable, Seed(5), &Device::Cpu).unwrap()
+}
+
+fn lora() -> Trainable {
+    Trainable::Lora(LoraSettings {
+        rank: NonZeroUsize::new(4).unwrap(),
+        alpha: Positive::try_from(8.0).unwrap(),
+        dropout: Share::ZERO,
+        target_modules: Projection::ALL.to_vec(),
+    })
+}
+
+fn largest(tensor: &Tensor) -> f32 {
+    tensor.abs().unwrap().max_all().unwrap().to_scalar().unwrap()
+}
+
+/// Logits after the last token by candle-transformers.
+fn oracle_logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Tensor {
+    let config = oracle::Config {
+        hidden_size: config.hidden_size,
+        intermediate_size: config.intermediate_size,
+        vocab_size: config.vocabulary,
+        num_hidden_layers: config.layers,
+        num_attention_heads: config.heads,
+        num_key_value_heads: config.key_value_heads,
+        use_flash_attn: false,
+        rms_norm_eps: config.norm_epsilon,
+        rope_theta: config.rope_theta as f32,
+        bos_token_id: None,
+        eos_token_id: None,
+        rope_scaling: None,
+        max_position_embeddings: config.context,
+        tie_word_embeddings: config.tied,
+    };
+    let tensors = weights.0.iter().map(|(name, tensor)| (name.clone(), tensor.clone())).collect();
+    let builder = candle_nn::VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
+    let model = oracle::Llama::load(builder, &config).unwrap();
+    let mut cache = oracle::Cache::new(false, DType::F32, &config, &Device::Cpu).unwrap();
+    model.forward(&Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap(), 0, &mut cache).unwrap().squeeze(0).unwrap()
+}
+
+fn assert_logits_agree(model: &LocalModel, tokens: &[u32], name: &str) {
+    let (config, weights) = model.read(&Device::Cpu).unwrap();
+    let expected = oracle_logits(&config, &weights, tokens);
+    let decoder = Decoder::new(config, weights, &Trainable::Nothing, Seed(1), &Device::Cpu).unwrap();
+    let hidden = decoder.hidden_states(&PackedSequence::single(tokens)).unwrap();
+    let logits = decoder.logits(&hidden, &[tokens.len() as u32 - 1]).unwrap().squeeze(0).unwrap();
+    let difference = largest(&(logits - expected).unwrap());
+    println!("{name}: largest difference of logits from candle-transformers {difference:e}");
+    assert!(difference < 1e-3, "{name}: {difference}");
+}
+
+#[test]
+fn logits_equal_those_of_candle_transformers() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let tokens: Vec<u32> = (0..200).map(|index| (index * 37) % 250).collect();
+    assert_logits_agree(&model, &tokens, "tiny random");
+}
+
+#[test]
+fn logits_of_smollm2_equal_those_of_candle_transformers() {
+    let default = "checkpoints/smollm2-135m-instruct-gguf/SmolLM2-135M-Instruct.Q4_1.gguf";
+    let path = std::env::var_os("TOPALIGN_SMOLLM2")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(default), PathBuf::from);
+    if !path.exists() {
+        println!("skipped: no SmolLM2 weights (scripts/fetch-smollm2 fetches them)");
+        return;
+    }
+    let tokens: Vec<u32> = [1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198].to_vec();
+    assert_logits_agree(&LocalModel { path }, &tokens, "SmolLM2-135M-Instruct");
+}
+
+fn tree() -> Tree {
+    Tree {
+        row_ids: vec!["a".into(), "b".into(), "c".into()],
+        prompt: (10..40).collect(),
+        answers: vec![(50..70).collect(), (90..95).collect(), (120..150).rev().collect()],
+    }
+}
+
+/// Sum of log-probabilities of each answer, weighted, with its gradients.
+fn weighted(decoder: &Decoder, trees: &[&Tree], weights: &[f32]) -> (Vec<f32>, candle_core::backprop::GradStore) {
+    let packed = pack(trees);
+    let hidden = decoder.hidden_states(&packed.sequence).unwrap();
+    let values = decoder.log_probabilities(&hidden, &packed.rows, &packed.targets).unwrap();
+    let flat: Vec<f32> = values.to_vec1().unwrap();
+    let mut sums = vec![0.0; weights.len()];
+    for (value, answer) in flat.iter().zip(&packed.answer_of_row) {
+        sums[*answer] += value;
+    }
+    let scale: Vec<f32> = packed.answer_of_row.iter().map(|answer| weights[*answer]).collect();
+    let loss = (values * Tensor::new(scale, &Device::Cpu).unwrap()).unwrap().sum_all().unwrap();
+    (sums, loss.backward().unwrap())
+}
+
+#[test]
+fn packed_trees_equal_separate_sequences_in_values_and_gradients() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    for trainable in [Trainable::Full, lora()] {
+        let decoder = decoder(&model, &trainable);
+        randomise_b(&decoder);
+        let tree = tree();
+        let weights = [0.5, -0.3, 1.5];
+        let (together, gradients) = weighted(&decoder, &[&tree], &weights);
+        let mut sums: BTreeMap<String, Tensor> = BTreeMap::new();
+        for (index, answer) in tree.answers.iter().enumerate() {
+            let single = Tree { row_ids: vec![], prompt: tree.prompt.clone(), answers: vec![answer.clone()] };
+            let (alone, separate) = weighted(&decoder, &[&single], &weights[index..=index]);
+            assert!((alone[0] - together[index]).abs() < 1e-4, "{} {}", alone[0], together[index]);
+            for (name, variable) in decoder.parameters() {
+                let gradient = separate.get(variable).unwrap().clone();
+                let sum = match sums.remove(name) {
+                    Some(sum) => (sum + gradient).unwrap(),
+                    None => gradient,
+                };
+                sums.insert(name.clone(), sum);
+            }
+        }
+        let mut worst: f32 = 0.0;
+        for (name, variable) in decoder.parameters() {
+            let packed = gradients.get(variable).unwrap();
+            worst = worst.max(largest(&(packed - &sums[name]).unwrap()) / largest(&sums[name]).max(1e-3));
+        }
+        println!("largest relative difference of gradients {worst:e}");
+        assert!(worst < 1e-4, "{worst}");
+    }
+}
+
+/// B starts at zero, where A's gradient vanishes: tests that look at gradients move it.
+fn randomise_b(decoder: &Decoder) {
+    for (name, variable) in decoder.parameters().iter().filter(|(name, _)| name.ends_with("lora_B.weight")) {
+        let count = variable.elem_count();
+        let values: Vec<f32> = (0..count).map(|index| ((index * 31 + name.len()) % 17) as f32 / 100.0 - 0.08).collect();
+        variable.set(&Tensor::from_vec(values, variable.shape(), &Device::Cpu).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn rows_packed_together_do_not_see_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
+    let (first, second) = (tree(), Tree { prompt: (200..260).collect(), answers: vec![vec![7, 8, 9]], row_ids: vec![] });
+    let edited = Tree { prompt: (100..130).collect(), ..first.clone() };
+    let last = |trees: &[&Tree]| {
+        let packed = pack(trees);
+        let hidden = decoder.hidden_states(&packed.sequence).unwrap();
+        let values = decoder.log_probabilities(&hidden, &packed.rows, &packed.targets).unwrap().to_vec1::<f32>().unwrap();
+        values[values.len() - 3..].to_vec()
+    };
+    assert_eq!(last(&[&first, &second]), last(&[&edited, &second]));
+}
+
+#[test]
+fn every_trainable_tensor_gets_a_gradient_and_the_check_names_one_that_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    for trainable in [Trainable::Full, lora()] {
+        let decoder = decoder(&model, &trainable);
+        let (_, gradients) = weighted(&decoder, &[&tree()], &[1.0, 1.0, 1.0]);
+        topalign::model::check_gradients(&gradients, &decoder).unwrap();
+        let (_, elsewhere) = weighted(&decoder_like(&model, &trainable), &[&tree()], &[1.0, 1.0, 1.0]);
+        let error = topalign::model::check_gradients(&elsewhere, &decoder).unwrap_err();
+        assert!(error.to_string().contains("has no gradient"), "{error}");
+    }
+}
+
+fn decoder_like(model: &LocalModel, trainable: &Trainable) -> Decoder {
+    decoder(model, trainable)
+}
+
+#[test]
+fn a_merged_adapter_equals_the_adapter() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let adapted = decoder(&model, &lora());
+    randomise_b(&adapted);
+    let merged_weights = Weights(adapted.merged_weights().unwrap());
+    let (config, _) = model.read(&Device::Cpu).unwrap();
+    let merged = Decoder::new(config, merged_weights, &Trainable::Nothing, Seed(1), &Device::Cpu).unwrap();
+    let sequence = PackedSequence::single(&(0..60).collect::<Vec<_>>());
+    let logits = |decoder: &Decoder| decoder.logits(&decoder.hidden_states(&sequence).unwrap(), &[59]).unwrap();
+    assert!(largest(&(logits(&adapted) - logits(&merged)).unwrap()) < 1e-5);
+    let base = decoder_like(&model, &Trainable::Nothing);
+    assert!(largest(&(logits(&adapted) - logits(&base)).unwrap()) > 1e-3);
+    assert!(largest(&(logits(&adapted.without_adapter()) - logits(&base)).unwrap()) == 0.0);
+}
+
+#[test]
+fn cached_decoding_equals_the_full_forward_whatever_the_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
+    let sequences: [Vec<u32>; 3] = [(0..40).collect(), (100..107).collect(), (20..260).collect()];
+    let mut caches = vec![KeyValueCache::default(); 3];
+    let mut steps: Vec<Step<'_>> = sequences
+        .iter()
+        .zip(&mut caches)
+        .map(|(tokens, cache)| Step { tokens: &tokens[..tokens.len() - 2], cache })
+        .collect();
+    decoder.decode(&mut steps).unwrap();
+    for back in [2, 1] {
+        let mut steps: Vec<Step<'_>> = sequences
+            .iter()
+            .zip(&mut caches)
+            .map(|(tokens, cache)| Step { tokens: &tokens[tokens.len() - back..=tokens.len() - back], cache })
+            .collect();
+        let logits = decoder.decode(&mut steps).unwrap();
+        for (index, tokens) in sequences.iter().enumerate() {
+            let read = &tokens[..=tokens.len() - back];
+            let hidden = decoder.hidden_states(&PackedSequence::single(read)).unwrap();
+            let full = decoder.logits(&hidden, &[read.len() as u32 - 1]).unwrap().squeeze(0).unwrap();
+            let difference = largest(&(logits.get(index).unwrap() - full).unwrap());
+            assert!(difference < 1e-4, "{difference}");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_cannot_be_read_is_a_named_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let fails = |expected: &str| {
+        let error = model.read(&Device::Cpu).unwrap_err();
+        assert_eq!(error.exit_status(), 2, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let weights = model.path.join("model.safetensors");
+    let whole = std::fs::read(&weights).unwrap();
+    std::fs::write(&weights, &whole[..whole.len() / 2]).unwrap();
+    fails("not a whole safetensors file");
+    std::fs::write(&weights, &whole[..4]).unwrap();
+    fails("not a whole safetensors file");
+    std::fs::remove_file(&weights).unwrap();
+    fails("cannot read");
+    std::fs::write(&weights, &whole).unwrap();
+    let config = model.path.join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("\"hidden_size\": 32", "\"hidden_size\": 64")).unwrap();
+    fails("another shape");
+    std::fs::write(&config, text.replace("\"llama\"", "\"mamba\"")).unwrap();
+    fails("unsupported `model_type`, got `mamba`");
+    std::fs::write(&config, "{").unwrap();
+    fails("not valid JSON");
+    std::fs::remove_file(&config).unwrap();
+    fails("config.json");
+}
+
+#[test]
+fn a_source_is_a_folder_a_file_or_a_hub_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert!(matches!(ModelSource::parse(path), Ok(ModelSource::Folder(_))));
+    assert!(matches!(ModelSource::parse("owner/name-1.5B"), Ok(ModelSource::Hub(_))));
+    assert!(matches!(ModelSource::parse("./missing"), Err(Error::Invalid(_))));
+    let missing = ModelSource::parse("./missing.gguf").unwrap().resolve().unwrap_err();
+    assert_eq!(missing.exit_status(), 2);
+}

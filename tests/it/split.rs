@@ -1,1 +1,114 @@
-//! Claims about `split`.
+//! Claims about the split.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use topalign::dataset::Part;
+use topalign::run::seed::Seed;
+use topalign::split::{Reason, split};
+use topalign::trace::{Format, Trace, Variant, read, read_many};
+
+/// A trace with its own words everywhere.
+fn scenario(number: usize) -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/scenario-v2.json");
+    let mut trace = read(&path, Format::Auto).expect("read").remove(0);
+    let own = |field: &str| (0..8).map(|word| format!("{field}{number}x{word}")).collect::<Vec<_>>().join(" ");
+    trace.trace_id = format!("topbench-v2/{number}");
+    trace.goal = own("goal");
+    trace.sensitive_conclusion = own("conclusion");
+    trace.success_criteria = Some(own("criteria"));
+    trace.disclosure_criteria = Some(own("disclosure"));
+    trace.inference_chain = Some(own("chain"));
+    for tool in &mut trace.tools {
+        tool.return_text = own(&tool.tool_id);
+    }
+    trace
+}
+
+fn scenarios(count: usize) -> Vec<Trace> {
+    (1..=count).map(scenario).collect()
+}
+
+#[test]
+fn scenarios_that_differ_are_groups_of_their_own_and_the_share_is_met() {
+    let mut traces = scenarios(40);
+    let split = split(&mut traces, 0.25, Seed(1)).expect("a split");
+    assert_eq!(split.groups.len(), 40);
+    assert_eq!((split.count(Part::Train), split.count(Part::HeldOut)), (30, 10));
+    assert!(traces.iter().all(|trace| trace.group.as_deref() == Some(trace.trace_id.as_str())));
+}
+
+#[test]
+fn variants_and_near_duplicates_stay_together_with_their_reason() {
+    let mut traces = scenarios(20);
+    let mut variant = traces[3].clone();
+    variant.trace_id.push_str("/social-context");
+    variant.variant = Variant::SocialContext;
+    traces.push(variant);
+    traces[5].sensitive_conclusion = traces[9].sensitive_conclusion.to_uppercase();
+    traces[6].goal = traces[12].goal.clone();
+    traces[6].tools = traces[12].tools.clone();
+    let split = split(&mut traces, 0.2, Seed(1)).expect("a split");
+    let reasons: BTreeSet<Reason> = split.reasons.iter().map(|link| link.reason).collect();
+    assert_eq!(reasons, BTreeSet::from([Reason::SameConclusion, Reason::GoalAndTools]));
+    for (one, other) in [
+        ("topbench-v2/4", "topbench-v2/4/social-context"),
+        ("topbench-v2/6", "topbench-v2/10"),
+        ("topbench-v2/7", "topbench-v2/13"),
+    ] {
+        assert_eq!(split.part(one), split.part(other));
+        assert!(split.part(one).is_some());
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_split_and_another_seed_another() {
+    let parts = |seed| split(&mut scenarios(60), 0.2, Seed(seed)).expect("a split").parts;
+    assert_eq!(parts(7), parts(7));
+    assert_ne!(parts(7), parts(8));
+}
+
+#[test]
+fn an_empty_part_is_a_fault() {
+    for (count, share) in [(1, 0.2), (2, 0.1), (40, 0.0), (40, 1.0), (40, f64::NAN), (0, 0.2)] {
+        let error = split(&mut scenarios(count), share, Seed(1)).expect_err("a fault");
+        assert_eq!(error.exit_status(), 2, "{count} at {share}");
+    }
+    let mut alike = vec![scenario(1), scenario(2)];
+    alike[1].sensitive_conclusion = alike[0].sensitive_conclusion.clone();
+    assert!(split(&mut alike, 0.5, Seed(1)).is_err());
+}
+
+#[test]
+fn the_public_release_splits_into_180_and_45_at_least() {
+    let Some(folder) = crate::trace::shared("data/topbench-v2") else { return };
+    let all = read_many(&[folder], Format::Auto).expect("read");
+    let base: Vec<Trace> = all.iter().filter(|trace| trace.variant == Variant::Base).cloned().collect();
+    for seed in 0..5 {
+        let split = split(&mut base.clone(), 0.2, Seed(seed)).expect("a split");
+        assert!(split.count(Part::Train) >= 180 && split.count(Part::HeldOut) >= 45);
+    }
+    let split = split(&mut all.clone(), 0.2, Seed(0)).expect("a split");
+    let mut part_of: BTreeMap<&str, BTreeSet<Part>> = BTreeMap::new();
+    for trace in &all {
+        part_of.entry(trace.base_id()).or_default().extend(split.part(&trace.trace_id));
+    }
+    assert!(part_of.values().all(|parts| parts.len() == 1));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(24))]
+    #[test]
+    fn no_group_is_ever_cut(seed: u64, share in 0.1..0.9_f64, copies in proptest::collection::vec(0..12_usize, 6)) {
+        let mut traces = scenarios(24);
+        for (index, copied) in copies.into_iter().enumerate() {
+            traces[12 + index].sensitive_conclusion = traces[copied].sensitive_conclusion.clone();
+        }
+        if let Ok(split) = split(&mut traces, share, Seed(seed)) {
+            for members in split.groups.values() {
+                let parts: BTreeSet<Option<Part>> = members.iter().map(|member| split.part(member)).collect();
+                proptest::prop_assert_eq!(parts.len(), 1);
+            }
+        }
+    }
+}

@@ -1,1 +1,14 @@
-//! Claims about `train`.
+//! The training loop and its parts, on a bigram model and on a tiny decoder.
+
+#[path = "train/bigram.rs"]
+mod bigram;
+#[path = "train/parts.rs"]
+mod parts;
+#[path = "train/record.rs"]
+mod record;
+#[path = "train/rows.rs"]
+mod rows;
+#[path = "train/tiny.rs"]
+pub mod tiny;
+#[path = "train/toy.rs"]
+pub mod toy;

@@ -1,0 +1,113 @@
+//! A frozen linear layer with a low-rank adapter in one operation: y = x w^T + scale (x a^T) b^T (Hu et al. 2021,
+//! equation 3). The products accumulate into one buffer; the frozen weight gets no gradient work.
+
+use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor};
+
+use super::matrix::{Threads, View, multiply};
+use super::storage::{slice, with_values};
+use super::{composed, is_fused};
+
+struct Adapted {
+    weight: Tensor,
+    scale: f32,
+}
+
+/// `x` [tokens, input], `weight` [output, input], `a` [rank, input], `b` [output, rank]: [tokens, output].
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale: f64) -> Result<Tensor> {
+    if is_fused(x) {
+        let operation = Adapted { weight: weight.detach().contiguous()?, scale: scale as f32 };
+        x.contiguous()?.apply_op3(a, b, operation)
+    } else {
+        composed::adapted_linear(x, &weight.detach(), a, b, scale)
+    }
+}
+
+/// x a^T: [tokens, rank].
+fn narrow(x: &[f32], a: &[f32], tokens: usize, input: usize, rank: usize) -> Vec<f32> {
+    let mut inner = vec![0.0; tokens * rank];
+    let right = View::new(a, rank, input, input).transposed();
+    multiply(&mut inner, rank, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+    inner
+}
+
+impl CustomOp3 for Adapted {
+    fn name(&self) -> &'static str {
+        "adapted-linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        s1: &CpuStorage,
+        l1: &Layout,
+        s2: &CpuStorage,
+        l2: &Layout,
+        s3: &CpuStorage,
+        l3: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let ((tokens, input), (rank, _), (output, _)) = (l1.shape().dims2()?, l2.shape().dims2()?, l3.shape().dims2()?);
+        if self.weight.dims() != [output, input] || l2.shape().dims() != [rank, input] || l3.shape().dims() != [output, rank] {
+            candle_core::bail!("adapted linear: shapes of weight {:?} and adapter do not fit", self.weight.dims());
+        }
+        let (x, a, b) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);
+        let inner = narrow(x, a, tokens, input, rank);
+        let mut y = vec![0.0; tokens * output];
+        with_values(&self.weight, |weight| {
+            let right = View::new(weight, output, input, input).transposed();
+            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+            Ok(())
+        })?;
+        let right = View::new(b, output, rank, rank).transposed();
+        multiply(&mut y, output, View::new(&inner, tokens, rank, rank), right, self.scale, true, Threads::All);
+        Ok((CpuStorage::F32(y), (tokens, output).into()))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        a: &Tensor,
+        b: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let ((tokens, input), (rank, _), (output, _)) = (x.dims2()?, a.dims2()?, b.dims2()?);
+        let mut to_x = vec![0.0; tokens * input];
+        let mut to_a = vec![0.0; rank * input];
+        let mut to_b = vec![0.0; output * rank];
+        with_values(x, |xs| {
+            with_values(a, |a| {
+                with_values(b, |b| {
+                    with_values(gradient, |gradient| {
+                        let gradient = View::new(gradient, tokens, output, output);
+                        let inner = narrow(xs, a, tokens, input, rank);
+                        let left = gradient.transposed();
+                        let right = View::new(&inner, tokens, rank, rank);
+                        multiply(&mut to_b, rank, left, right, self.scale, false, Threads::All);
+                        // scale * gradient b: the gradient at the narrow side. [tokens, rank]
+                        let mut to_inner = vec![0.0; tokens * rank];
+                        let right = View::new(b, output, rank, rank);
+                        multiply(&mut to_inner, rank, gradient, right, self.scale, false, Threads::All);
+                        let to_inner = View::new(&to_inner, tokens, rank, rank);
+                        let right = View::new(xs, tokens, input, input);
+                        multiply(&mut to_a, input, to_inner.transposed(), right, 1.0, false, Threads::All);
+                        with_values(&self.weight, |weight| {
+                            let right = View::new(weight, output, input, input);
+                            multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All);
+                            Ok(())
+                        })?;
+                        let right = View::new(a, rank, input, input);
+                        multiply(&mut to_x, input, to_inner, right, 1.0, true, Threads::All);
+                        Ok(())
+                    })
+                })
+            })
+        })?;
+        Ok((
+            Some(Tensor::from_vec(to_x, (tokens, input), x.device())?),
+            Some(Tensor::from_vec(to_a, (rank, input), x.device())?),
+            Some(Tensor::from_vec(to_b, (output, rank), x.device())?),
+        ))
+    }
+}

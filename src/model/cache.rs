@@ -1,0 +1,107 @@
+//! Decoding: keys and values of past tokens are kept, so that each new token costs one row. CPU only.
+
+use candle_core::{Device, Tensor};
+
+use super::decoder::{Decoder, Layer};
+use crate::error::{Error, Result};
+use crate::kernel::{self, CachedAttention, RotaryTable};
+use crate::recipe::settings::Projection;
+
+/// Keys and values of one sequence, layer by layer.
+#[derive(Debug, Clone, Default)]
+pub struct KeyValueCache {
+    /// One entry a layer: keys and values, each `[tokens, key_value_heads * head_size]`.
+    layers: Vec<(Vec<f32>, Vec<f32>)>,
+    tokens: usize,
+}
+
+impl KeyValueCache {
+    /// Tokens seen so far.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+}
+
+/// New tokens of one sequence and its cache.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// At least one token.
+    pub tokens: &'a [u32],
+    /// Extended by the tokens.
+    pub cache: &'a mut KeyValueCache,
+}
+
+impl Decoder {
+    /// Reads the new tokens of every sequence in one pass over the weights, and returns the logits after the last token of
+    /// each: a prompt's prefill and single steps alike. `[sequences, vocabulary]`
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, a sequence past the context, an empty step, or a device other than the CPU.
+    pub fn decode(&self, steps: &mut [Step<'_>]) -> Result<Tensor> {
+        if !self.device().is_cpu() {
+            return Err(Error::Failed("decoding runs on the CPU only".to_owned()));
+        }
+        let mut tokens = Vec::new();
+        let mut positions = Vec::new();
+        let mut last_rows = Vec::new();
+        for step in steps.iter_mut() {
+            if step.tokens.is_empty() {
+                return Err(Error::Failed("a decoding step has no tokens".to_owned()));
+            }
+            step.cache.layers.resize_with(self.config.layers, Default::default);
+            tokens.extend_from_slice(step.tokens);
+            positions.extend((step.cache.tokens..step.cache.tokens + step.tokens.len()).map(|position| position as u32));
+            last_rows.push(tokens.len() as u32 - 1);
+        }
+        self.check_tokens(&tokens, positions.iter().copied().max().unwrap_or(0))?;
+        let rotary = RotaryTable::new(&positions, &self.inverse_frequencies);
+        let mut x = self.embedding.embedding(&Tensor::new(tokens.as_slice(), self.device())?)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            x = self.cached_layer(index, layer, &x, &rotary, steps)?;
+        }
+        for step in steps.iter_mut() {
+            step.cache.tokens += step.tokens.len();
+        }
+        let last = x.index_select(&Tensor::new(last_rows, self.device())?, 0)?;
+        let last = self.norm(&last, &self.norm)?;
+        Ok(kernel::linear(&last, &self.head, kernel::WeightGradient::Frozen)?)
+    }
+
+    fn cached_layer(
+        &self,
+        index: usize,
+        layer: &Layer,
+        x: &Tensor,
+        rotary: &RotaryTable,
+        steps: &mut [Step<'_>],
+    ) -> Result<Tensor> {
+        let normed = self.norm(x, &layer.attention_norm)?;
+        let q = kernel::rotary(&self.project(layer, Projection::QProj, &normed)?, rotary)?;
+        let k = kernel::rotary(&self.project(layer, Projection::KProj, &normed)?, rotary)?;
+        let v = self.project(layer, Projection::VProj, &normed)?;
+        let (q, k, v) = (values(&q)?, values(&k)?, values(&v)?);
+        let (width, key_width) = (self.config.heads * self.config.head_size, self.config.key_value_size());
+        let attention = CachedAttention {
+            query_heads: self.config.heads,
+            key_value_heads: self.config.key_value_heads,
+            head_size: self.config.head_size,
+        };
+        let mut attended = Vec::with_capacity(q.len());
+        let mut row = 0;
+        for step in steps {
+            let end = row + step.tokens.len();
+            let (keys, past_values) = &mut step.cache.layers[index];
+            keys.extend_from_slice(&k[row * key_width..end * key_width]);
+            past_values.extend_from_slice(&v[row * key_width..end * key_width]);
+            attended.extend(attention.attend(&q[row * width..end * width], keys, past_values));
+            row = end;
+        }
+        let attended = Tensor::from_vec(attended, (row, width), &Device::Cpu)?;
+        let x = (x + self.project(layer, Projection::OProj, &attended)?)?;
+        self.feed_forward(layer, &x)
+    }
+}
+
+fn values(tensor: &Tensor) -> Result<Vec<f32>> {
+    Ok(tensor.flatten_all()?.to_vec1()?)
+}

@@ -1,0 +1,136 @@
+//! GGUF files of Llama models: metadata become a config, quantised tensors become f32 under their Hugging Face names.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use candle_core::quantized::gguf_file::{Content, Value as Metadata};
+use candle_core::{Device, Tensor};
+use serde_json::{Value, json};
+
+use super::config::ModelConfig;
+use super::weights::Weights;
+use crate::error::{Error, Fault, Result};
+
+/// Reads config and weights.
+///
+/// # Errors
+/// A [`Fault`] for another architecture, missing metadata, or a file that is cut short.
+pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
+    let place = path.display().to_string();
+    let mut file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
+    let content = Content::read(&mut file).map_err(|error| unusable(&place, &error))?;
+    let config = config(&content, &place)?;
+    let mut tensors = BTreeMap::new();
+    for name in content.tensor_infos.keys() {
+        let Some(target) = hugging_face_name(name) else {
+            // Tables of rotary factors are computed here.
+            if name.starts_with("rope_") {
+                continue;
+            }
+            return Err(Fault::new(format!("tensor `{name}` belongs to no Llama decoder")).at(&place).into());
+        };
+        let tensor = content
+            .tensor(&mut file, name, device)
+            .and_then(|tensor| tensor.dequantize(device))
+            .map_err(|error| unusable(&place, &error))?;
+        let tensor = if target.ends_with("q_proj.weight") || target.ends_with("k_proj.weight") {
+            to_half_rotated(&tensor, config.head_size)?
+        } else {
+            tensor
+        };
+        tensors.insert(target, tensor);
+    }
+    Ok((config, Weights(tensors)))
+}
+
+fn unusable(place: &str, error: &candle_core::Error) -> Error {
+    let text = error.to_string();
+    Fault::new(format!("not a whole GGUF file: {}", text.lines().next().unwrap_or_default()))
+        .at(place)
+        .hint("fetch it again; a cut download is the usual cause")
+        .into()
+}
+
+fn config(content: &Content, place: &str) -> Result<ModelConfig> {
+    let metadata = &content.metadata;
+    let architecture = metadata.get("general.architecture").and_then(|value| value.to_string().ok());
+    if architecture.map(String::as_str) != Some("llama") {
+        let got = architecture.map_or("none", String::as_str);
+        return Err(Fault::new("unsupported GGUF architecture").at(place).got(got).expected("`llama`").into());
+    }
+    let vocabulary = content.tensor_infos.get("token_embd.weight").and_then(|info| info.shape.dims().first().copied());
+    let tied = !content.tensor_infos.contains_key("output.weight");
+    ModelConfig::from_json(config_json(metadata, vocabulary, tied), place)
+}
+
+fn config_json(metadata: &HashMap<String, Metadata>, vocabulary: Option<usize>, tied: bool) -> Value {
+    let whole = |key: &str| metadata.get(key).and_then(whole_number);
+    let number = |key: &str| metadata.get(key).and_then(|value| value.to_f32().ok()).map(shortest);
+    let end = whole("tokenizer.ggml.eos_token_id");
+    json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "attention_bias": false,
+        "attention_dropout": 0.0,
+        "mlp_bias": false,
+        "bos_token_id": whole("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": end,
+        "pad_token_id": whole("tokenizer.ggml.padding_token_id").or(end),
+        "hidden_size": whole("llama.embedding_length"),
+        "intermediate_size": whole("llama.feed_forward_length"),
+        "num_hidden_layers": whole("llama.block_count"),
+        "num_attention_heads": whole("llama.attention.head_count"),
+        "num_key_value_heads": whole("llama.attention.head_count_kv"),
+        "max_position_embeddings": whole("llama.context_length"),
+        "rms_norm_eps": number("llama.attention.layer_norm_rms_epsilon"),
+        "rope_theta": number("llama.rope.freq_base").unwrap_or(10_000.0),
+        "rope_scaling": null,
+        "initializer_range": 0.02,
+        "tie_word_embeddings": tied,
+        "vocab_size": vocabulary,
+        "torch_dtype": "float32",
+        "use_cache": true,
+    })
+}
+
+fn whole_number(value: &Metadata) -> Option<u64> {
+    value.to_u64().ok().or_else(|| value.to_u32().ok().map(u64::from)).or_else(|| value.to_i32().ok()?.try_into().ok())
+}
+
+/// 1e-5 stored as f32 would read 9.999999747378752e-6 as f64.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
+}
+
+fn hugging_face_name(name: &str) -> Option<String> {
+    match name {
+        "token_embd.weight" => return Some("model.embed_tokens.weight".to_owned()),
+        "output_norm.weight" => return Some("model.norm.weight".to_owned()),
+        "output.weight" => return Some("lm_head.weight".to_owned()),
+        _ => {}
+    }
+    let (layer, rest) = name.strip_prefix("blk.")?.split_once('.')?;
+    let inner = match rest.strip_suffix(".weight")? {
+        "attn_norm" => "input_layernorm",
+        "ffn_norm" => "post_attention_layernorm",
+        "attn_q" => "self_attn.q_proj",
+        "attn_k" => "self_attn.k_proj",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+        _ => return None,
+    };
+    Some(format!("model.layers.{layer}.{inner}.weight"))
+}
+
+/// GGUF stores the rows of a head for rotary over neighbours (0, 1), (2, 3), ...; Hugging Face pairs i with i + size / 2.
+/// `[heads, size / 2, 2, input] -> [heads, 2, size / 2, input]`
+fn to_half_rotated(tensor: &Tensor, head_size: usize) -> Result<Tensor> {
+    let (output, input) = tensor.dims2()?;
+    let heads = output / head_size;
+    let split = tensor.reshape((heads, head_size / 2, 2, input))?;
+    Ok(split.transpose(1, 2)?.contiguous()?.reshape((output, input))?)
+}

@@ -1,0 +1,187 @@
+//! Where a model comes from: a Hugging Face folder, a GGUF file, or a hub id through hf-hub and its cache.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use hf_hub::api::sync::{ApiBuilder, ApiRepo};
+use hf_hub::{Cache, CacheRepo, Repo};
+
+use super::config::ModelConfig;
+use super::gguf;
+use super::weights::Weights;
+use crate::error::{Error, Fault, Result};
+
+/// A model as the user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSource {
+    /// A folder with `config.json`, `model.safetensors` (or shards) and tokenizer files.
+    Folder(PathBuf),
+    /// A `.gguf` file.
+    Gguf(PathBuf),
+    /// `owner/name` on the hub.
+    Hub(String),
+}
+
+/// A model on this machine; the tokenizer is loaded from the same path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalModel {
+    /// Folder or `.gguf` file.
+    pub path: PathBuf,
+}
+
+impl ModelSource {
+    /// Reads a folder, a `.gguf` path or a hub id.
+    ///
+    /// # Errors
+    /// A [`Fault`] if it is none of them.
+    pub fn parse(text: &str) -> Result<Self> {
+        let path = Path::new(text);
+        if path.is_dir() {
+            return Ok(Self::Folder(path.to_path_buf()));
+        }
+        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        if is_gguf || path.is_file() {
+            return Ok(Self::Gguf(path.to_path_buf()));
+        }
+        let is_path = text.starts_with(['.', '/', '~']) || text.contains('\\');
+        let parts: Vec<&str> = text.split('/').collect();
+        let plain = |part: &&str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        };
+        if !is_path && parts.len() == 2 && parts.iter().all(plain) {
+            return Ok(Self::Hub(text.to_owned()));
+        }
+        Err(Fault::new("no such model")
+            .got(text)
+            .expected("a folder, a .gguf file, or a hub id `owner/name`")
+            .hint("scripts/fetch-smollm2 fetches SmolLM2-135M-Instruct into checkpoints/")
+            .into())
+    }
+
+    /// The model's files on this machine, fetched from the hub if need be.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming the missing file, with what to do about it.
+    pub fn resolve(&self) -> Result<LocalModel> {
+        match self {
+            Self::Folder(path) => Ok(LocalModel { path: path.clone() }),
+            Self::Gguf(path) if path.is_file() => Ok(LocalModel { path: path.clone() }),
+            Self::Gguf(path) => Err(Fault::new("no such file")
+                .at(path.display())
+                .hint("scripts/fetch-smollm2 fetches SmolLM2-135M-Instruct into checkpoints/")
+                .into()),
+            Self::Hub(id) => fetch(id),
+        }
+    }
+}
+
+impl LocalModel {
+    /// Reads config and weights, checked against each other.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming file and reason.
+    pub fn read(&self, device: &Device) -> Result<(ModelConfig, Weights)> {
+        let place = self.path.display().to_string();
+        let (config, weights) = if self.path.is_dir() {
+            let config = ModelConfig::read(&self.path.join("config.json"))?;
+            (config, Weights::read_folder(&self.path, device)?)
+        } else {
+            gguf::read(&self.path, device)?
+        };
+        let weights = weights.check(&config, &place)?;
+        Ok((config, weights))
+    }
+}
+
+/// Whether a file must be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Must,
+    May,
+}
+
+const FILES: [(&str, Need); 7] = [
+    ("config.json", Need::Must),
+    ("tokenizer.json", Need::Must),
+    ("tokenizer_config.json", Need::Must),
+    ("special_tokens_map.json", Need::May),
+    ("generation_config.json", Need::May),
+    ("chat_template.jinja", Need::May),
+    ("model.safetensors.index.json", Need::May),
+];
+
+/// The hub through hf-hub: its cache first, so that a model fetched once needs no network.
+struct Hub {
+    id: String,
+    cache: CacheRepo,
+    remote: Option<ApiRepo>,
+}
+
+impl Hub {
+    fn open(id: &str) -> Result<Self> {
+        let cache = Cache::from_env().repo(Repo::model(id.to_owned()));
+        let flag = std::env::var("HF_HUB_OFFLINE").unwrap_or_default();
+        let offline = matches!(flag.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on");
+        let remote = if offline {
+            None
+        } else {
+            let mut builder = ApiBuilder::from_env().with_progress(false).with_retries(1);
+            if let Some(token) = std::env::var("HF_TOKEN").ok().filter(|token| !token.is_empty()) {
+                builder = builder.with_token(Some(token));
+            }
+            let api = builder.build().map_err(|error| Error::Failed(format!("hub client: {error}")))?;
+            Some(api.model(id.to_owned()))
+        };
+        Ok(Self { id: id.to_owned(), cache, remote })
+    }
+
+    fn get(&self, file: &str, need: Need) -> Result<Option<PathBuf>> {
+        if let Some(path) = self.cache.get(file) {
+            return Ok(Some(path));
+        }
+        let failure = match &self.remote {
+            None => "HF_HUB_OFFLINE is set and the file is not in the cache".to_owned(),
+            Some(remote) => match remote.get(file) {
+                Ok(path) => return Ok(Some(path)),
+                Err(error) => first_line(&error),
+            },
+        };
+        match need {
+            Need::May => Ok(None),
+            Need::Must => Err(Fault::new(format!("`{file}` of hub model `{}` cannot be had: {failure}", self.id))
+                .hint("check the id and the network, or give a local folder or .gguf file instead")
+                .into()),
+        }
+    }
+}
+
+fn first_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn fetch(id: &str) -> Result<LocalModel> {
+    let hub = Hub::open(id)?;
+    let mut folder = None;
+    for (file, need) in FILES {
+        let found = hub.get(file, need)?;
+        if file == "config.json" {
+            folder = found.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        }
+    }
+    let folder = folder.ok_or_else(|| Error::Failed(format!("hub model `{id}` has no folder in the cache")))?;
+    let index = folder.join("model.safetensors.index.json");
+    if index.exists() {
+        let bytes = std::fs::read(&index).map_err(|source| Error::read(&index, source))?;
+        let json: serde_json::Value = serde_json::from_slice(&bytes)
+            .map_err(|error| Fault::new(format!("not valid JSON: {error}")).at(index.display()))?;
+        let names = json.get("weight_map").and_then(serde_json::Value::as_object);
+        let shards: std::collections::BTreeSet<_> =
+            names.into_iter().flat_map(|map| map.values()).filter_map(serde_json::Value::as_str).collect();
+        for shard in shards {
+            hub.get(shard, Need::Must)?;
+        }
+    } else {
+        hub.get("model.safetensors", Need::Must)?;
+    }
+    Ok(LocalModel { path: folder })
+}

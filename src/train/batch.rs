@@ -1,0 +1,41 @@
+//! A step's trees dealt into micro-batches that fit one forward and backward pass.
+
+use crate::token::{Packed, Tree, pack};
+
+/// Tokens of one pass unless a job says otherwise: enough to keep the matrix kernels busy, little enough for a few GB.
+pub const TOKENS_PER_PASS: usize = 2048;
+
+/// Trees that one pass computes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MicroBatch {
+    /// Indices of the trees, in packing order.
+    pub units: Vec<usize>,
+    /// Their tokens, packed.
+    pub packed: Packed,
+}
+
+impl MicroBatch {
+    /// Packs the trees of `units`.
+    pub fn new(trees: &[Tree], units: Vec<usize>) -> Self {
+        let chosen: Vec<&Tree> = units.iter().filter_map(|&unit| trees.get(unit)).collect();
+        Self { packed: pack(&chosen), units }
+    }
+}
+
+/// Deals `units` in their order into passes of at most `budget` tokens; a tree above the budget gets a pass of its own.
+pub fn deal(trees: &[Tree], units: &[usize], budget: usize) -> Vec<MicroBatch> {
+    let mut passes: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = 0;
+    for &unit in units {
+        let more = trees.get(unit).map_or(0, Tree::packed_tokens);
+        match passes.last_mut() {
+            Some(pass) if tokens + more <= budget => pass.push(unit),
+            _ => {
+                passes.push(vec![unit]);
+                tokens = 0;
+            }
+        }
+        tokens += more;
+    }
+    passes.into_iter().map(|units| MicroBatch::new(trees, units)).collect()
+}

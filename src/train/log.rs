@@ -1,0 +1,107 @@
+//! `log.jsonl`: one row a step, named as TRL names them. Strict JSON: a number that is not finite is `null`.
+//!
+//! Rows are appended as they come, so that a run can be watched; a row that a killed process left half-written is dropped
+//! when the run resumes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::run::jsonl;
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRow {
+    /// Optimizer steps done, this one included.
+    pub step: usize,
+    /// Epochs done, with the fraction of the running one.
+    pub epoch: f64,
+    /// Loss of the step's batch.
+    pub loss: Option<f64>,
+    /// Global gradient norm before clipping.
+    pub grad_norm: Option<f64>,
+    /// Learning rate of this update.
+    pub learning_rate: f64,
+    /// Tokens read since the run began.
+    pub num_tokens: u64,
+    /// Wall time of the step.
+    pub step_seconds: Option<f64>,
+    /// The objective's own means, e.g. `rewards/margins`.
+    #[serde(flatten)]
+    pub metrics: BTreeMap<String, Option<f64>>,
+}
+
+/// Means over the rows or pairs of a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Means(BTreeMap<String, (f64, usize)>);
+
+impl Means {
+    /// Adds one value.
+    pub fn add(&mut self, name: impl Into<String>, value: f64) {
+        let entry = self.0.entry(name.into()).or_default();
+        entry.0 += value;
+        entry.1 += 1;
+    }
+
+    /// The mean of each name; one that is not finite has no value.
+    pub fn finish(&self) -> BTreeMap<String, Option<f64>> {
+        self.0.iter().map(|(name, (sum, count))| (name.clone(), finite(sum / *count as f64))).collect()
+    }
+}
+
+/// `None` for what JSON has no number for.
+pub fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// The open log.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// Opens the log with only the rows of the first `steps` steps: none for a fresh run.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; [`Error::Read`] if an old log cannot be read.
+    pub fn open(path: &Path, steps: usize) -> Result<Self> {
+        jsonl::write(path, if steps == 0 { Vec::new() } else { rows_until(path, steps)? })?;
+        let file = File::options().append(true).open(path).map_err(|source| Error::write(path, source))?;
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Appends a row as one write.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn append(&mut self, row: &StepRow) -> Result<()> {
+        let mut line = serde_json::to_vec(row).map_err(|error| Error::Failed(error.to_string()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|source| Error::write(&self.path, source))
+    }
+}
+
+/// Reads the whole log.
+///
+/// # Errors
+/// As [`jsonl::read`].
+pub fn read_log(path: &Path) -> Result<Vec<StepRow>> {
+    jsonl::read(path)
+}
+
+/// Whole rows of steps up to `steps`; rows written after the checkpoint are written again by the resumed run.
+fn rows_until(path: &Path, steps: usize) -> Result<Vec<StepRow>> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::read(path, source)),
+    };
+    let rows = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<StepRow>(line).ok());
+    Ok(rows.filter(|row| row.step <= steps).collect())
+}

@@ -1,0 +1,129 @@
+//! `manifest.json` of a training run: written first as `started`, replaced last as `complete`.
+//!
+//! Its `complete` means that everything else in the folder is whole.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::DroppedRow;
+use crate::error::{Error, Result};
+use crate::run::atomic;
+use crate::run::seed::Seed;
+
+/// File name in the run folder.
+pub const MANIFEST: &str = "manifest.json";
+
+/// What a run is and what it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunManifest {
+    /// How far it got.
+    pub status: RunStatus,
+    /// `sft` or `dpo`.
+    pub stage: String,
+    /// Version of this program.
+    pub version: String,
+    /// Commit of this program, where the build knew it.
+    pub commit: Option<String>,
+    /// Digest of the resolved recipe, where a recipe started the run.
+    pub recipe_digest: Option<String>,
+    /// Digests of the inputs by name.
+    pub inputs: BTreeMap<String, String>,
+    /// Digest of settings, data and model together: checkpoints carry it too.
+    pub run_digest: String,
+    /// Seed of the run.
+    pub seed: Seed,
+    /// `cpu`, `cuda:0`, ...
+    pub device: String,
+    /// Number format of the trained weights.
+    pub dtype: String,
+    /// Rows and what became of them.
+    pub data: DataCounts,
+    /// Steps that the run has.
+    pub steps: usize,
+    /// Step that a resumed run continued from.
+    pub resumed_from: Option<usize>,
+    /// Trained and all parameters.
+    pub parameters: ParameterCounts,
+    /// When the run began, RFC 3339.
+    pub started_at: String,
+    /// What only a complete run knows.
+    pub outcome: Option<RunOutcome>,
+}
+
+/// How far a run got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Begun; perhaps still running, perhaps killed.
+    Started,
+    /// Everything is written.
+    Complete,
+}
+
+/// Rows and what became of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataCounts {
+    /// Rows read.
+    pub rows: usize,
+    /// Rows (SFT) or trees (DPO) trained on.
+    pub units: usize,
+    /// Answers trained on.
+    pub answers: usize,
+    /// Rows left out, each with its reason.
+    pub dropped: Vec<DroppedRow>,
+}
+
+/// Sizes of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterCounts {
+    /// Values that training changes.
+    pub trained: usize,
+    /// Tensors that training changes.
+    pub tensors: usize,
+}
+
+/// What only a complete run knows. Timings are of the process that finished it, not of those it resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// When it ended, RFC 3339.
+    pub finished_at: String,
+    /// Wall time from loading to export.
+    pub seconds: f64,
+    /// Of which in optimizer steps.
+    pub step_seconds: f64,
+    /// Of which computing the reference's log-probabilities (DPO).
+    pub reference_seconds: Option<f64>,
+    /// Tokens read over the whole run.
+    pub tokens: u64,
+    /// Loss of the first logged and of the last step.
+    pub first_loss: Option<f64>,
+    /// Loss of the last step.
+    pub last_loss: Option<f64>,
+    /// Peak resident memory of the process, where the system tells it.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+impl RunManifest {
+    /// Writes it into the run folder.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn write(&self, run_folder: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
+        atomic::write(&run_folder.join(MANIFEST), text.as_bytes())
+    }
+
+    /// Reads a run folder's manifest; `None` without one, or if it is not of a training run.
+    pub fn read(run_folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(run_folder.join(MANIFEST)).ok()?).ok()
+    }
+}
+
+/// Peak resident memory of this process, from the line `VmHWM` of `/proc/self/status`.
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}

@@ -1,0 +1,195 @@
+//! The loop that SFT and DPO share: step, log, checkpoint, until the order ends or the user interrupts.
+
+use std::path::Path;
+use std::time::Instant;
+
+use candle_core::Tensor;
+
+use super::batch::{MicroBatch, deal};
+use super::gradient::{Accumulator, clip_factor, global_norm};
+use super::log::{Log, Means, StepRow, finite};
+use super::objective::Objective;
+use super::optimizer::{AdamConstants, AdamW, Update, restore_values};
+use super::order::{Order, Window};
+use super::policy::{Pass, Policy};
+use super::schedule;
+use crate::checkpoint::{self, Checkpoint, TrainingState};
+use crate::error::{Error, Fault, Result};
+use crate::recipe::settings::TrainSettings;
+use crate::token::Tree;
+
+/// Checkpoints kept: the newest and the one before, in case the newest is damaged.
+const KEPT_CHECKPOINTS: usize = 2;
+
+/// What a loop works with. `tokens_per_pass` bounds memory and changes no result beyond rounding.
+pub struct Loop<'a> {
+    /// The model.
+    pub policy: &'a dyn Policy,
+    /// The loss.
+    pub objective: &'a dyn Objective,
+    /// What is trained on.
+    pub trees: &'a [Tree],
+    /// Which of it when.
+    pub order: Order,
+    /// Learning rate, clipping and the rest.
+    pub settings: &'a TrainSettings,
+    /// Tokens of one forward and backward pass.
+    pub tokens_per_pass: usize,
+    /// The run folder.
+    pub folder: &'a Path,
+    /// Digest that ties checkpoints to this run.
+    pub run_digest: &'a str,
+    /// Asked before every step; `true` saves a checkpoint and ends with [`Error::Interrupted`].
+    pub stop: &'a dyn Fn() -> bool,
+    /// Told after every step.
+    pub on_step: &'a dyn Fn(&StepRow),
+}
+
+/// How a loop ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoopOutcome {
+    /// Steps done, those before a resume included.
+    pub steps: usize,
+    /// Tokens read over the whole run.
+    pub tokens: u64,
+    /// Wall time in steps, of this process.
+    pub step_seconds: f64,
+    /// The whole log.
+    pub log: Vec<StepRow>,
+}
+
+impl Loop<'_> {
+    /// Runs from the start or from `checkpoint` to the end.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after saving, when asked to stop; [`Error::Failed`] naming the rows of a loss or gradient
+    /// that is not finite; a [`Fault`] for a checkpoint of another run; write and tensor errors.
+    pub fn run(&self, checkpoint: Option<&Checkpoint>) -> Result<LoopOutcome> {
+        let mut optimizer = AdamW::new(self.policy.parameters(), AdamConstants::default())?;
+        let (mut step, mut tokens) = (0, 0);
+        if let Some(checkpoint) = checkpoint {
+            self.restore(checkpoint, &mut optimizer)?;
+            (step, tokens) = (checkpoint.state.step, checkpoint.state.tokens);
+        }
+        let log_path = self.folder.join(super::LOG);
+        let mut log = Log::open(&log_path, step)?;
+        let mut saved = step;
+        let mut step_seconds = 0.0;
+        while let Some(window) = self.order.window(step) {
+            if (self.stop)() {
+                if saved != step {
+                    self.save(step, tokens, &optimizer)?;
+                }
+                return Err(Error::Interrupted);
+            }
+            let begun = Instant::now();
+            let mut row = self.step(step, &window, &mut optimizer, tokens)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            row.step_seconds = finite(seconds);
+            step_seconds += seconds;
+            (step, tokens) = (row.step, row.num_tokens);
+            log.append(&row)?;
+            (self.on_step)(&row);
+            if step % self.settings.save_every.get() == 0 || step == self.order.steps() {
+                self.save(step, tokens, &optimizer)?;
+                saved = step;
+            }
+        }
+        Ok(LoopOutcome { steps: step, tokens, step_seconds, log: super::log::read_log(&log_path)? })
+    }
+
+    /// One optimizer step: every micro-batch forward and backward, one update from the sum.
+    fn step(&self, step: usize, window: &Window, optimizer: &mut AdamW, tokens_before: u64) -> Result<StepRow> {
+        let count = self.objective.count(&window.units);
+        let mut accumulator = Accumulator::default();
+        let mut means = Means::default();
+        let (mut loss, mut tokens) = (0.0, tokens_before);
+        for (index, batch) in deal(self.trees, &window.units, self.tokens_per_pass).iter().enumerate() {
+            let pass = Pass::Training { step, micro_batch: index };
+            let log_probabilities = self.policy.log_probabilities(&batch.packed, pass)?;
+            let share = self.objective.share(batch, &log_probabilities, count, &mut means)?;
+            let value = f64::from(share.to_scalar::<f32>()?);
+            if !value.is_finite() {
+                return Err(self.not_finite_loss(step, batch, &log_probabilities));
+            }
+            loss += value;
+            tokens += batch.packed.sequence.tokens.len() as u64;
+            accumulator.add(self.policy.parameters(), share.backward()?)?;
+        }
+        let norm = global_norm(accumulator.gradients())?;
+        if !norm.is_finite() {
+            let rows = row_names(self.trees, &window.units);
+            return Err(Error::Failed(format!("step {}: the gradient is not finite; rows: {rows}", step + 1)));
+        }
+        if step == 0 && norm == 0.0 {
+            return Err(Error::Failed("the first gradient is zero everywhere: nothing would be learned".to_owned()));
+        }
+        let learning_rate = schedule::of_settings(self.settings, step + 1, self.order.steps());
+        let update = Update {
+            learning_rate,
+            gradient_scale: clip_factor(norm, self.settings.clip_norm.get()),
+            weight_decay: self.settings.weight_decay.get(),
+        };
+        optimizer.update(self.policy.parameters(), accumulator.gradients(), update)?;
+        Ok(StepRow {
+            step: step + 1,
+            epoch: self.order.epochs_after(step + 1),
+            loss: finite(loss),
+            grad_norm: finite(norm),
+            learning_rate,
+            num_tokens: tokens,
+            step_seconds: None,
+            metrics: means.finish(),
+        })
+    }
+
+    /// Names the answers whose own log-probabilities are at fault, else all of the micro-batch.
+    fn not_finite_loss(&self, step: usize, batch: &MicroBatch, log_probabilities: &Tensor) -> Error {
+        let names: Vec<&str> =
+            batch.units.iter().flat_map(|&unit| self.trees[unit].row_ids.iter().map(String::as_str)).collect();
+        let values = log_probabilities.to_vec1::<f32>().unwrap_or_default();
+        let mut bad: Vec<&str> = Vec::new();
+        for (value, &answer) in values.iter().zip(&batch.packed.answer_of_row) {
+            let name = names.get(answer).copied().unwrap_or_default();
+            if !value.is_finite() && !bad.contains(&name) {
+                bad.push(name);
+            }
+        }
+        let shown = if bad.is_empty() { names } else { bad };
+        Error::Failed(format!("step {}: the loss is not finite; rows: {}", step + 1, shown.join(", ")))
+    }
+
+    fn save(&self, step: usize, tokens: u64, optimizer: &AdamW) -> Result<()> {
+        let last = self.order.window(step.saturating_sub(1));
+        let state = TrainingState {
+            step,
+            epoch: last.as_ref().map_or(0, |window| window.epoch),
+            position: last.as_ref().map_or(0, |window| window.position + window.units.len()),
+            tokens,
+            seed: self.order.seed,
+            run_digest: self.run_digest.to_owned(),
+        };
+        let parameters = self.policy.parameters();
+        let trainable = parameters.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
+        checkpoint::save(self.folder, &state, &trainable, &optimizer.state())?;
+        checkpoint::prune(self.folder, KEPT_CHECKPOINTS)
+    }
+
+    fn restore(&self, checkpoint: &Checkpoint, optimizer: &mut AdamW) -> Result<()> {
+        if checkpoint.state.run_digest != self.run_digest {
+            return Err(Fault::new("the checkpoint was written by a run with other settings, data or model")
+                .at(self.folder.join(format!("checkpoint-{}", checkpoint.state.step)).display())
+                .hint("resume with the recipe and inputs that the run began with, or run without --resume")
+                .into());
+        }
+        for (name, parameter) in self.policy.parameters() {
+            restore_values(parameter, &checkpoint.trainable, name)?;
+        }
+        optimizer.restore(&checkpoint.optimizer, checkpoint.state.step)
+    }
+}
+
+fn row_names(trees: &[Tree], units: &[usize]) -> String {
+    let names: Vec<&str> = units.iter().flat_map(|&unit| trees[unit].row_ids.iter().map(String::as_str)).collect();
+    names.join(", ")
+}
