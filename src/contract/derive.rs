@@ -3,7 +3,7 @@
 //! In: a [`Trace`]. Out: a [`Derived`]: the frozen [`Contract`], or why there is none, and the flags that deriving raised.
 
 use super::required::{self, Requirements};
-use super::{Authorization, Channel, Contract, Target, Visibility, clues, default_budget, labels, words};
+use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels, words};
 use crate::error::Result;
 use crate::trace::{Flag, Trace};
 
@@ -28,7 +28,7 @@ pub fn derive(trace: &Trace) -> Derived {
     let clues = clues::clues(trace);
     let authorized = clues
         .iter()
-        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_asked_for(trace, clue))
+        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_said(trace, &values, clue))
         .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
         .collect();
     targets.extend(clues);
@@ -55,10 +55,14 @@ pub fn derive_all(traces: &[Trace]) -> Vec<Derived> {
     traces.iter().map(derive).collect()
 }
 
-/// The requester wrote the clue's words in the goal: repeating them tells nothing new.
-fn is_asked_for(trace: &Trace, clue: &Target) -> bool {
-    let goal = words::stems(&trace.goal);
-    std::iter::once(&clue.value).chain(&clue.aliases).any(|form| words::contains(&goal, &words::stems(form)))
+/// A form of the clue stands in the goal or in a required value: the requester knows it, or must be told it.
+fn is_said(trace: &Trace, values: &[Required], clue: &Target) -> bool {
+    let said: Vec<Vec<String>> = std::iter::once(trace.goal.as_str())
+        .chain(values.iter().map(|required| required.value.as_str()))
+        .map(words::stems)
+        .collect();
+    let forms = || std::iter::once(&clue.value).chain(&clue.aliases);
+    forms().any(|form| said.iter().any(|said| words::contains(said, &words::stems(form))))
 }
 
 /// The exits of the two-stage protocol.

@@ -56,7 +56,7 @@ pub struct Channel {
     pub name: String,
     /// Who can see it.
     pub visibility: Visibility,
-    /// r_c: the recipient of a visible channel.
+    /// `r_c`: the recipient of a visible channel.
     #[serde(default)]
     pub recipient: Option<String>,
 }

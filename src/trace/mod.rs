@@ -75,12 +75,7 @@ impl Trace {
 
     /// The id of the base trace that a variant is paired with: its own id for a base trace.
     pub fn base_id(&self) -> &str {
-        let suffix = match self.variant {
-            Variant::Base => return &self.trace_id,
-            Variant::NegativeControl => "/negative-control",
-            Variant::SocialContext => "/social-context",
-        };
-        self.trace_id.strip_suffix(suffix).unwrap_or(&self.trace_id)
+        self.trace_id.strip_suffix(self.variant.suffix()).unwrap_or(&self.trace_id)
     }
 
     /// Adds a flag once.
@@ -225,6 +220,15 @@ impl Variant {
             Self::Base => "base",
             Self::NegativeControl => "negative-control",
             Self::SocialContext => "social-context",
+        }
+    }
+
+    /// What the id of a trace of this variant ends in.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Base => "",
+            Self::NegativeControl => "/negative-control",
+            Self::SocialContext => "/social-context",
         }
     }
 }

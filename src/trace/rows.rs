@@ -29,7 +29,7 @@ impl Row<'_> {
 pub(super) fn text<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = line_breaks(&bytes[..error.valid_up_to()]) + 1;
         Fault::new("not UTF-8 text").at(format!("{place}:{line}")).into()
     })
 }
@@ -49,7 +49,7 @@ fn array<'a>(text: &'a str, place: &str) -> Result<Vec<Row<'a>>> {
     let (mut line, mut position) = (1, 0);
     for (index, item) in items.into_iter().enumerate() {
         let start = item.get().as_ptr() as usize - text.as_ptr() as usize;
-        line += text.as_bytes()[position..start].iter().filter(|&&byte| byte == b'\n').count();
+        line += line_breaks(&text.as_bytes()[position..start]);
         position = start;
         rows.push(Row { index, line, text: item.get() });
     }
@@ -84,7 +84,11 @@ fn lines<'a>(text: &'a str, place: &str) -> Result<Vec<Row<'a>>> {
     if faults.is_empty() { Ok(rows) } else { Err(Error::Invalid(faults)) }
 }
 
-/// serde_json's text without its position (it counts from the row) and without the offending string (it may be sensitive).
+fn line_breaks(bytes: &[u8]) -> usize {
+    bytes.split(|&byte| byte == b'\n').count().saturating_sub(1)
+}
+
+/// The text of a `serde_json` error without its position (it counts from the row) and without the offending string (it may be sensitive).
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or(&text);

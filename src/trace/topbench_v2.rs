@@ -88,7 +88,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
     } else {
         Variant::Base
     });
-    let (tools, support, flags) = tools(scenario.available_tools, &scenario.metadata.inference_chain)?;
+    let Offer { tools, support, flags } = offer(scenario.available_tools, &scenario.metadata.inference_chain)?;
     let mut extra = serde_json::Map::new();
     let mut control_conclusion = None;
     match (variant, scenario.user_goal.malicious_goal) {
@@ -99,13 +99,8 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
     if let Some(logic) = scenario.mitigation_logic {
         extra.insert("mitigation_logic".to_owned(), logic.into());
     }
-    let suffix = match variant {
-        Variant::Base => "",
-        Variant::NegativeControl => "/negative-control",
-        Variant::SocialContext => "/social-context",
-    };
     Ok(Trace {
-        trace_id: format!("topbench-v2/{}{suffix}", scenario.metadata.id),
+        trace_id: format!("topbench-v2/{}{}", scenario.metadata.id, variant.suffix()),
         source: context.source("topbench-v2", row),
         domain,
         difficulty: Difficulty::of_support(support.len()),
@@ -133,7 +128,14 @@ pub(super) fn domain(text: &str) -> Result<Domain, Fault> {
     })
 }
 
-fn tools(available: Vec<AvailableTool>, chain: &str) -> Result<(Vec<Tool>, Vec<String>, Vec<Flag>), Fault> {
+/// The tools on offer, which of them support the conclusion, and what was odd about them.
+struct Offer {
+    tools: Vec<Tool>,
+    support: Vec<String>,
+    flags: Vec<Flag>,
+}
+
+fn offer(available: Vec<AvailableTool>, chain: &str) -> Result<Offer, Fault> {
     if available.is_empty() {
         return Err(Fault::new("`available_tools` is empty").expected("at least one tool"));
     }
@@ -171,7 +173,7 @@ fn tools(available: Vec<AvailableTool>, chain: &str) -> Result<(Vec<Tool>, Vec<S
     let support = tools.iter().filter(|tool| tool.essential).map(|tool| tool.tool_id.clone()).collect();
     flags.sort_unstable();
     flags.dedup();
-    Ok((tools, support, flags))
+    Ok(Offer { tools, support, flags })
 }
 
 /// JSON text inside a string, or the value itself: either way the text as given, so that `170.50` stays `170.50`.

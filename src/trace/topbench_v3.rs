@@ -14,7 +14,8 @@ use crate::error::Fault;
 
 #[derive(Deserialize)]
 struct Scenario {
-    scenario_input_id: Id,
+    #[serde(rename = "scenario_input_id")]
+    id: Id,
     privacy_domain: String,
     sensitive_conclusion: String,
     benign_user_goal: String,
@@ -110,7 +111,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
     check_truth(&scenario, &tools)?;
     let truth = Truth { labels: scenario.labels, required: scenario.required, clues: scenario.clues };
     Ok(Trace {
-        trace_id: scenario.scenario_input_id.to_string(),
+        trace_id: scenario.id.to_string(),
         source: context.source("topbench-v3", row),
         domain: topbench_v2::domain(&scenario.privacy_domain)?,
         difficulty: difficulty.or_else(|| Difficulty::of_support(support.len())),

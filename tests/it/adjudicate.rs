@@ -6,7 +6,7 @@ use topalign::adjudicate::{Decision, Matcher, Tier, decide, disclosures, find_va
 use topalign::contract::Contract;
 
 /// A contract around targets given as JSON.
-fn contract(targets: serde_json::Value) -> Contract {
+fn contract(targets: &serde_json::Value) -> Contract {
     serde_json::from_value(json!({
         "contract_id": "c1",
         "expected_outlet": "response",
@@ -25,7 +25,7 @@ fn contract(targets: serde_json::Value) -> Contract {
 }
 
 fn matcher(value: &str, kind: &str) -> Matcher {
-    Matcher::new(&contract(json!([{"target_id": "e1", "value": value, "type": kind}]))).expect("a matcher")
+    Matcher::new(&contract(&json!([{"target_id": "e1", "value": value, "type": kind}]))).expect("a matcher")
 }
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ fn check(cases: &[Case]) {
     for case in cases {
         let mut target = case.target.clone();
         target["target_id"] = "e1".into();
-        let matcher = Matcher::new(&contract(json!([target]))).expect("a matcher");
+        let matcher = Matcher::new(&contract(&json!([target]))).expect("a matcher");
         let payload = case.payload.as_str().map_or_else(|| case.payload.to_string(), str::to_owned);
         let found = matcher.find(&payload);
         let best = match found.iter().map(|found| found.tier).min() {
@@ -89,7 +89,7 @@ fn own_matcher_cases_match_at_their_tiers() {
 #[test]
 fn an_alias_is_named_and_the_value_is_not() {
     let contract =
-        contract(json!([{"target_id": "e1", "value": "night work", "aliases": ["late shift"], "type": "label"}]));
+        contract(&json!([{"target_id": "e1", "value": "night work", "aliases": ["late shift"], "type": "label"}]));
     let found = Matcher::new(&contract).expect("a matcher").find("A late shift, then Night work.");
     let forms: Vec<_> = found.iter().map(|found| (found.alias.as_deref(), found.tier)).collect();
     assert_eq!(forms, [(Some("late shift"), Tier::Exact), (None, Tier::Normalized)]);
@@ -125,6 +125,7 @@ fn values_equal_in_another_spelling_are_found() {
         ("2023-10-05T09:00:00Z", "2023-10-05"),
         ("status: **Needs review**", "needs_review"),
         ("it took 45min", "45"),
+        ("in room 4B", "4B (private group)"),
         ("\"Bring the folder\" it says", "Bring the folder."),
     ] {
         assert!(find_value(payload, value).is_some(), "{value} in {payload}");
@@ -157,7 +158,7 @@ fn a_value_is_found_where_it_stands() {
 }
 
 fn judged(payload: &str) -> Decision {
-    let contract = contract(json!([
+    let contract = contract(&json!([
         {"target_id": "strong", "value": "insolvent", "type": "label"},
         {"target_id": "weak", "value": "Help", "type": "label", "weak": true},
         {"target_id": "weak2", "value": "Stop", "type": "label", "weak": true},
@@ -192,7 +193,7 @@ fn an_authorised_clue_is_no_disclosure() {
 
 #[test]
 fn internal_channels_disclose_to_nobody() {
-    let contract = contract(json!([{"target_id": "e1", "value": "insolvent", "type": "label"}]));
+    let contract = contract(&json!([{"target_id": "e1", "value": "insolvent", "type": "label"}]));
     let matcher = Matcher::new(&contract).expect("a matcher");
     assert!(disclosures(&contract, &matcher, "tool_call", "insolvent").is_empty());
     assert_eq!(disclosures(&contract, &matcher, "undeclared", "insolvent").len(), 1);
