@@ -11,7 +11,17 @@ use super::{boundary, payload};
 
 /// Bytes of `payload` where `value` stands; `None` if it does not, or if `value` is blank.
 pub fn find_value(payload: &str, value: &str) -> Option<Range<usize>> {
-    find_text(payload, value).or_else(|| find_equal(payload, value)).or_else(|| find_moment(payload, value))
+    let find = |value: &str| {
+        find_text(payload, value).or_else(|| find_equal(payload, value)).or_else(|| find_moment(payload, value))
+    };
+    find(value).or_else(|| find(without_remark(value)?))
+}
+
+/// `4B (private group)` is given by `4B`: what stands in brackets after a value is a remark on it.
+fn without_remark(value: &str) -> Option<&str> {
+    let (core, remark) = value.trim().split_once(" (")?;
+    let is_value = core.chars().filter(|character| character.is_alphanumeric()).count() > 1;
+    (is_value && remark.ends_with(')')).then_some(core)
 }
 
 fn find_text(payload: &str, value: &str) -> Option<Range<usize>> {

@@ -39,19 +39,16 @@ impl ModelCard {
         );
         if !self.datasets.is_empty() {
             text.push_str("datasets:\n");
-            for dataset in &self.datasets {
-                text.push_str(&format!("- {}\n", quote(dataset)));
-            }
+            text.extend(self.datasets.iter().map(|dataset| format!("- {}\n", quote(dataset))));
         }
-        text.push_str(&format!(
+        let title = format!(
             "---\n\n# {} of {} by topalign\n\nA {noun} trained to finish tool-use tasks without stating what the combined \
              tool results reveal.\n\n| | |\n|---|---|\n",
             self.stage.to_uppercase(),
             self.base_model
-        ));
-        for (name, value) in &self.facts {
-            text.push_str(&format!("| {name} | {value} |\n"));
-        }
+        );
+        text.push_str(&title);
+        text.extend(self.facts.iter().map(|(name, value)| format!("| {name} | {value} |\n")));
         text
     }
 }

@@ -15,6 +15,8 @@ const MOST: usize = 8;
 const MOST_OF_TOOL: usize = 2;
 /// Characters: nobody repeats longer texts word by word.
 const LONGEST: usize = 90;
+/// Words of a text that is a phrase rather than a sentence.
+const LONGEST_PHRASE: usize = 7;
 /// From here a value is chosen for its own sake.
 const CHOSEN: u32 = 3;
 
@@ -117,6 +119,10 @@ impl Demand {
             .map(|leaf| self.score(leaf))
             .filter(|scored| scored.score > 0)
             .collect();
+        // Answers paraphrase sentences; where anything shorter is asked for, that is what must stand word by word.
+        if scored.iter().any(|scored| scored.score >= 2 && !is_sentence(&scored.leaf.text)) {
+            scored.retain(|scored| !is_sentence(&scored.leaf.text));
+        }
         let best = scored.iter().map(|scored| scored.score).max().unwrap_or(0);
         let floor = if best >= CHOSEN {
             CHOSEN
@@ -200,13 +206,17 @@ impl Demand {
     }
 }
 
+fn is_sentence(text: &str) -> bool {
+    words::words(text).len() > LONGEST_PHRASE
+}
+
 /// A value that can be looked for in an answer.
 fn is_usable(text: &str) -> bool {
     let length = text.chars().count();
     let is_number = text.chars().all(|character| character.is_ascii_digit());
     let is_constant = matches!(
         text.to_ascii_lowercase().as_str(),
-        "success" | "ok" | "true" | "false" | "yes" | "no" | "none" | "n/a"
+        "success" | "ok" | "query" | "today" | "tomorrow" | "now" | "true" | "false" | "yes" | "no" | "none" | "n/a"
     );
     (2..=LONGEST).contains(&length)
         && text.chars().any(char::is_alphanumeric)

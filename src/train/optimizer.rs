@@ -1,4 +1,4 @@
-//! AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as torch computes it.
+//! Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), `AdamW`, as torch computes it.
 //!
 //! In: named parameters and their gradients. Out: the parameters, changed in place. Moments are f32 and by name, so that a
 //! checkpoint can hold them and a resumed run continues exactly. On the CPU one fused pass over each parameter reads and
@@ -15,7 +15,7 @@ use crate::error::{Error, Fault, Result};
 /// Values that one task of the fused pass updates: large enough to hide its start, small enough to share out evenly.
 const CHUNK: usize = 1 << 14;
 
-/// The constants of AdamW that no recipe changes: torch's and TRL's defaults.
+/// The constants of [`AdamW`] that no recipe changes: torch's and TRL's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamConstants {
     /// Decay of the first moment.

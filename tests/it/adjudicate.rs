@@ -125,6 +125,7 @@ fn values_equal_in_another_spelling_are_found() {
         ("2023-10-05T09:00:00Z", "2023-10-05"),
         ("status: **Needs review**", "needs_review"),
         ("it took 45min", "45"),
+        ("in room 4B", "4B (private group)"),
         ("\"Bring the folder\" it says", "Bring the folder."),
     ] {
         assert!(find_value(payload, value).is_some(), "{value} in {payload}");

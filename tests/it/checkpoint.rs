@@ -1,5 +1,11 @@
 //! Checkpoints on disk: whole or not at all, and what happens to damaged ones.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "a test fails by panicking, and states exact values on purpose"
+)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -93,4 +99,148 @@ fn saving_the_same_step_twice_replaces_it_and_leaves_no_temporary_folder() {
     save(folder.path(), 1);
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["checkpoint-1"]);
+}
+
+mod exports {
+    //! Folders that transformers and PEFT load.
+
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use candle_core::{Device, Tensor};
+    use serde_json::Value;
+    use topalign::checkpoint::{Adapter, CardContent, ModelCard, ModelExport, read_tensors};
+    use topalign::recipe::settings::LoraSettings;
+    use topalign::token::ChatTokenizer;
+
+    use crate::train::tiny;
+
+    const MODULE: &str = "model.layers.0.self_attn.q_proj";
+
+    fn card(content: CardContent) -> ModelCard {
+        ModelCard {
+            base_model: "someone/tiny: \"quoted\"".to_owned(),
+            content,
+            stage: "sft".to_owned(),
+            datasets: vec!["scenarios".to_owned()],
+            facts: vec![("steps".to_owned(), "20".to_owned())],
+        }
+    }
+
+    fn adapter() -> Adapter {
+        let settings: LoraSettings = toml::from_str("rank = 2\nalpha = 4.0\ntarget_modules = [\"q_proj\"]").unwrap();
+        let a = Tensor::new(&[[1.0_f32, 0.0, 2.0], [0.0, 1.0, -1.0]], &Device::Cpu).unwrap(); // [rank, in]
+        let b = Tensor::new(&[[1.0_f32, 0.0], [0.5, 2.0]], &Device::Cpu).unwrap(); // [out, rank]
+        let tensors = BTreeMap::from([(format!("{MODULE}.lora_A.weight"), a), (format!("{MODULE}.lora_B.weight"), b)]);
+        Adapter::new(&settings, "someone/tiny", tensors)
+    }
+
+    fn base() -> BTreeMap<String, Tensor> {
+        let weight = Tensor::ones((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
+        BTreeMap::from([(format!("{MODULE}.weight"), weight)])
+    }
+
+    fn edit(path: &Path, key: &str, value: impl Into<Value>) {
+        let mut config: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        config[key] = value.into();
+        std::fs::write(path, config.to_string()).unwrap();
+    }
+
+    #[test]
+    fn an_adapter_reads_back_under_pefts_names_and_merges_scaled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("final");
+        adapter().write(&path, &card(CardContent::Adapter)).unwrap();
+        let tensors = read_tensors(&path.join("adapter_model.safetensors"), &Device::Cpu).unwrap();
+        assert_eq!(
+            tensors.keys().collect::<Vec<_>>(),
+            [
+                "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+                "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight"
+            ]
+        );
+        let read = Adapter::read(&path).unwrap();
+        let mut weights = base();
+        assert_eq!(read.merge_into(&mut weights).unwrap(), 1);
+        // 1 + (alpha / rank) B A, with B A = [[1, 0, 2], [0.5, 2, -1]] and alpha / rank = 2
+        let merged = weights[&format!("{MODULE}.weight")].to_vec2::<f32>().unwrap();
+        assert_eq!(merged, [[3.0, 1.0, 5.0], [2.0, 5.0, -1.0]]);
+    }
+
+    #[test]
+    fn options_that_merging_cannot_honour_are_all_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("final");
+        adapter().write(&path, &card(CardContent::Adapter)).unwrap();
+        let config = path.join("adapter_config.json");
+        edit(&config, "use_dora", true);
+        edit(&config, "bias", "all");
+        edit(&config, "modules_to_save", vec!["lm_head"]);
+        let error = Adapter::read(&path).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.exit_status(), 2);
+        for name in ["use_dora", "biases", "modules_to_save"] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_adapter_that_does_not_fit_the_model_is_refused_by_name() {
+        let other = Tensor::ones((4, 4), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let mut wrong_shape = BTreeMap::from([(format!("{MODULE}.weight"), other)]);
+        for weights in [&mut wrong_shape, &mut BTreeMap::new()] {
+            let error = adapter().merge_into(weights).unwrap_err();
+            assert!(error.to_string().contains(MODULE), "{error}");
+        }
+        let mut alone = adapter();
+        alone.tensors.pop_first();
+        assert!(alone.merge_into(&mut base()).unwrap_err().to_string().contains("lora_A"));
+    }
+
+    #[test]
+    fn a_model_folder_has_every_file_that_transformers_reads() {
+        for tied in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let source = folder.path().join("source");
+            tiny::write(&source, 1, tied);
+            let tokenizer = ChatTokenizer::load(&source).unwrap();
+            let mut weights = read_tensors(&source.join("model.safetensors"), &Device::Cpu).unwrap();
+            let embedding = weights["model.embed_tokens.weight"].clone();
+            weights.entry("lm_head.weight".to_owned()).or_insert(embedding);
+            let mut config: Value =
+                serde_json::from_slice(&std::fs::read(source.join("config.json")).unwrap()).unwrap();
+            config.as_object_mut().unwrap().remove("architectures");
+            let export = ModelExport {
+                config: &config,
+                generation_config: None,
+                weights: &weights,
+                tokenizer: &tokenizer,
+                card: &card(CardContent::Model),
+            };
+            let path = folder.path().join("final");
+            export.write(&path).unwrap();
+
+            let json =
+                |name: &str| -> Value { serde_json::from_slice(&std::fs::read(path.join(name)).unwrap()).unwrap() };
+            assert_eq!(json("config.json")["architectures"][0], "LlamaForCausalLM");
+            assert_eq!(json("config.json")["torch_dtype"], "float32");
+            assert_eq!(json("generation_config.json")["eos_token_id"], serde_json::json!([2]));
+            assert!(json("tokenizer_config.json")["chat_template"].is_string());
+            let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+            assert_eq!(read(&path, "tokenizer.json"), read(&source, "tokenizer.json"));
+            assert_eq!(
+                String::from_utf8(read(&path, "chat_template.jinja")).unwrap(),
+                json("tokenizer_config.json")["chat_template"].as_str().unwrap()
+            );
+            let file = read(&path, "model.safetensors");
+            let (_, metadata) = safetensors::SafeTensors::read_metadata(&file).unwrap();
+            assert_eq!(metadata.metadata().as_ref().unwrap()["format"], "pt");
+            assert_eq!(metadata.info("lm_head.weight").is_some(), !tied);
+            assert!(metadata.info("model.layers.1.mlp.down_proj.weight").is_some());
+            let readme = String::from_utf8(read(&path, "README.md")).unwrap();
+            assert!(
+                readme.starts_with("---\nbase_model: \"someone/tiny: \\\"quoted\\\"\"\nlibrary_name: transformers\n")
+            );
+        }
+    }
 }

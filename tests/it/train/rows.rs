@@ -31,7 +31,7 @@ fn rows_above_the_limit_are_dropped_counted_and_named() {
     let (tokenizer, _folder) = tokenizer();
     let rows = tiny::sft_rows(6);
     let lengths: Vec<usize> =
-        encode_sft(&rows, &tokenizer, 100).unwrap().trees.iter().map(|tree| tree.longest_row()).collect();
+        encode_sft(&rows, &tokenizer, 100).unwrap().trees.iter().map(topalign::token::Tree::longest_row).collect();
     let limit = *lengths.iter().max().unwrap() - 1;
     let encoded = encode_sft(&rows, &tokenizer, limit).unwrap();
     let long: Vec<usize> = (0..6).filter(|&index| lengths[index] > limit).collect();
