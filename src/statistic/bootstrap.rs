@@ -81,12 +81,7 @@ impl Resampling {
 
     /// The statistic of each resample, in order; undefined ones are left out. Each resample has a ChaCha stream of its own, so
     /// threads cannot change it.
-    fn replicates(
-        &self,
-        name: &str,
-        clusters: usize,
-        statistic: &(impl Fn(&[u32]) -> Option<f64> + Sync),
-    ) -> Vec<f64> {
+    fn replicates(&self, name: &str, clusters: usize, statistic: &(impl Fn(&[u32]) -> Option<f64> + Sync)) -> Vec<f64> {
         let base = self.seed.stream(&format!("bootstrap/{name}"));
         let draw = |weights: &mut Vec<u32>, resample: u64| {
             let mut random = base.clone();
