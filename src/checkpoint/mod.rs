@@ -5,11 +5,13 @@
 mod adapter;
 mod card;
 mod export;
+mod source;
 mod state;
 mod tensors;
 
-pub use adapter::{Adapter, AdapterConfig};
+pub use adapter::AdapterExport;
 pub use card::{CardContent, ModelCard};
 pub use export::ModelExport;
-pub use state::{Checkpoint, Resumable, TrainingState, clear, latest, load, prune, save};
+pub use source::SourceModel;
+pub use state::{Checkpoint, Resumable, TrainingState, clear, exist, latest, load, prune, save};
 pub use tensors::{read_tensors, write_tensors};

@@ -140,6 +140,14 @@ pub fn latest(run_folder: &Path, device: &Device) -> Result<Resumable> {
     Err(Error::Invalid(faults.collect()))
 }
 
+/// Whether the run folder holds any checkpoint, whole or not.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn exist(run_folder: &Path) -> Result<bool> {
+    Ok(!folders(run_folder)?.is_empty())
+}
+
 /// Removes all but the newest `keep` checkpoints.
 ///
 /// # Errors
@@ -152,7 +160,7 @@ pub fn prune(run_folder: &Path, keep: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes every checkpoint and what a killed write left behind: a run that starts again must not resume the old one.
+/// Removes every checkpoint: a run that starts again must not resume the old one.
 ///
 /// # Errors
 /// [`Error::Write`].

@@ -75,10 +75,9 @@ fn parse_config(json: &serde_json::Value, place: &str) -> Result<AdapterConfig> 
     if kind != "LORA" {
         return Err(fault("unsupported `peft_type`", kind).expected("`LORA`").into());
     }
-    for key in ["use_rslora", "use_dora", "fan_in_fan_out"] {
-        if json[key].as_bool() == Some(true) {
-            return Err(fault(&format!("unsupported `{key}`"), "true").expected("false").into());
-        }
+    let unsupported = unsupported_options(json, place);
+    if !unsupported.is_empty() {
+        return Err(Error::Invalid(unsupported));
     }
     let rank = json["r"].as_u64().and_then(|rank| std::num::NonZeroUsize::new(rank as usize));
     let alpha = json["lora_alpha"].as_f64().and_then(|alpha| Positive::try_from(alpha).ok());
@@ -95,6 +94,22 @@ fn parse_config(json: &serde_json::Value, place: &str) -> Result<AdapterConfig> 
         .collect::<Result<Vec<_>>>()?;
     let base_model = json["base_model_name_or_path"].as_str().map(str::to_owned);
     Ok(AdapterConfig { lora: LoraSettings { rank, alpha, dropout: Share::ZERO, target_modules }, base_model })
+}
+
+/// Options that change what the adapter computes and that are not computed here: an error each, never ignored.
+fn unsupported_options(json: &serde_json::Value, place: &str) -> Vec<Fault> {
+    let is_set = |key: &str| match &json[key] {
+        serde_json::Value::Bool(flag) => *flag,
+        serde_json::Value::String(text) => text != "none",
+        serde_json::Value::Array(items) => !items.is_empty(),
+        serde_json::Value::Object(map) => !map.is_empty(),
+        _ => false,
+    };
+    ["use_rslora", "use_dora", "fan_in_fan_out", "bias", "modules_to_save", "rank_pattern", "alpha_pattern"]
+        .into_iter()
+        .filter(|key| is_set(key))
+        .map(|key| Fault::new(format!("unsupported `{key}`")).at(place).got(&json[key]).expected("a plain LoRA adapter"))
+        .collect()
 }
 
 impl Weights {
