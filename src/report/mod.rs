@@ -1,1 +1,5 @@
 //! Summaries become text and one self-contained HTML page.
+
+mod text;
+
+pub use text::text_table;
