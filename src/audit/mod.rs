@@ -23,6 +23,10 @@ use crate::run::digest;
 use record::Finding;
 
 /// A row whose audit holds. There is no way to make one but [`admit_sft`] and [`admit_pair`], and none to change it.
+///
+/// ```compile_fail,E0451
+/// let unaudited = topalign::audit::Audited { row: "never checked" };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Audited<T> {
