@@ -2,7 +2,7 @@
 //!
 //! In: candidate rows with their [`Ground`]. Out: [`AuditRecord`]s and, for rows that hold, [`Audited`] rows. Only this module
 //! can make an [`Audited`] value and only audited values can be written as training data, so a row that was never audited
-//! cannot reach a data set. Pure but for [`file`], which reads rows made elsewhere.
+//! cannot reach a data set. Pure but for [`mod@file`], which reads rows made elsewhere.
 
 mod check;
 pub mod file;

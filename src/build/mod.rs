@@ -1,7 +1,7 @@
 //! Audited training rows out of traces and contracts.
 //!
 //! In: traces, their contracts, the split, a writer and a seed. Out: [`Built`]: SFT rows for both stages and preference pairs
-//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write`] puts it into a folder.
+//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write()`] puts it into a folder.
 
 mod card;
 mod count;
