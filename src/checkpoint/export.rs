@@ -101,7 +101,7 @@ fn torch_name(dtype: candle_core::DType) -> &'static str {
     }
 }
 
-fn write_json(path: &Path, value: &Value) -> Result<()> {
+pub(super) fn write_json(path: &Path, value: &Value) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
     text.push('\n');
     atomic::write(path, text.as_bytes())

@@ -140,6 +140,14 @@ pub fn latest(run_folder: &Path, device: &Device) -> Result<Resumable> {
     Err(Error::Invalid(faults.collect()))
 }
 
+/// Whether the run folder holds any checkpoint, whole or not.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn exist(run_folder: &Path) -> Result<bool> {
+    Ok(!folders(run_folder)?.is_empty())
+}
+
 /// Removes all but the newest `keep` checkpoints.
 ///
 /// # Errors
@@ -152,12 +160,28 @@ pub fn prune(run_folder: &Path, keep: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes every checkpoint and what a killed write left behind: a run that starts again must not resume the old one.
+/// Removes every checkpoint: a run that starts again must not resume the old one.
 ///
 /// # Errors
 /// [`Error::Write`].
 pub fn clear(run_folder: &Path) -> Result<()> {
     prune(run_folder, 0)
+}
+
+/// Removes what a killed write left behind: temporary folders as large as a checkpoint.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Write`].
+pub fn sweep(run_folder: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(run_folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(|source| Error::read(run_folder, source))?.path();
+        let ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".topalign-"));
+        if ours && path.is_dir() {
+            std::fs::remove_dir_all(&path).map_err(|source| Error::write(&path, source))?;
+        }
+    }
+    Ok(())
 }
 
 /// `checkpoint-<step>` folders by step.

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 
 use super::batch::{MicroBatch, deal};
 use super::gradient::{Accumulator, clip_factor, global_norm};
-use super::log::{Log, Means, StepRow, finite};
+use super::log::{Log, Means, StepRow, finite, milliseconds};
 use super::objective::Objective;
 use super::optimizer::{AdamConstants, AdamW, Update, restore_values};
 use super::order::{Order, Window};
@@ -58,6 +58,21 @@ pub struct LoopOutcome {
     pub log: Vec<StepRow>,
 }
 
+/// Whether this process has looked at gradients before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    First,
+    Later,
+}
+
+/// What the micro-batches of one step add up to.
+#[derive(Debug, Default)]
+struct Passes {
+    loss: f64,
+    tokens: u64,
+    accumulator: Accumulator,
+}
+
 impl Loop<'_> {
     /// Runs from the start or from `checkpoint` to the end.
     ///
@@ -74,6 +89,7 @@ impl Loop<'_> {
         let log_path = self.folder.join(super::LOG);
         let mut log = Log::open(&log_path, step)?;
         let mut saved = step;
+        let mut check = Check::First;
         let mut step_seconds = 0.0;
         while let Some(window) = self.order.window(step) {
             if (self.stop)() {
@@ -83,9 +99,10 @@ impl Loop<'_> {
                 return Err(Error::Interrupted);
             }
             let begun = Instant::now();
-            let mut row = self.step(step, &window, &mut optimizer, tokens)?;
+            let mut row = self.step(step, &window, &mut optimizer, tokens, check)?;
+            check = Check::Later;
             let seconds = begun.elapsed().as_secs_f64();
-            row.step_seconds = finite(seconds);
+            row.step_seconds = Some(milliseconds(seconds));
             step_seconds += seconds;
             (step, tokens) = (row.step, row.num_tokens);
             log.append(&row)?;
@@ -99,30 +116,21 @@ impl Loop<'_> {
     }
 
     /// One optimizer step: every micro-batch forward and backward, one update from the sum.
-    fn step(&self, step: usize, window: &Window, optimizer: &mut AdamW, tokens_before: u64) -> Result<StepRow> {
-        let count = self.objective.count(&window.units);
-        let mut accumulator = Accumulator::default();
+    fn step(
+        &self,
+        step: usize,
+        window: &Window,
+        optimizer: &mut AdamW,
+        tokens_before: u64,
+        check: Check,
+    ) -> Result<StepRow> {
         let mut means = Means::default();
-        let (mut loss, mut tokens) = (0.0, tokens_before);
-        for (index, batch) in deal(self.trees, &window.units, self.tokens_per_pass).iter().enumerate() {
-            let pass = Pass::Training { step, micro_batch: index };
-            let log_probabilities = self.policy.log_probabilities(&batch.packed, pass)?;
-            let share = self.objective.share(batch, &log_probabilities, count, &mut means)?;
-            let value = f64::from(share.to_scalar::<f32>()?);
-            if !value.is_finite() {
-                return Err(self.not_finite_loss(step, batch, &log_probabilities));
-            }
-            loss += value;
-            tokens += batch.packed.sequence.tokens.len() as u64;
-            accumulator.add(self.policy.parameters(), share.backward()?)?;
-        }
-        let norm = global_norm(accumulator.gradients())?;
+        let passes = self.passes(step, window, &mut means, check)?;
+        let gradients = passes.accumulator.gradients();
+        let norm = global_norm(gradients)?;
         if !norm.is_finite() {
             let rows = row_names(self.trees, &window.units);
             return Err(Error::Failed(format!("step {}: the gradient is not finite; rows: {rows}", step + 1)));
-        }
-        if step == 0 && norm == 0.0 {
-            return Err(Error::Failed("the first gradient is zero everywhere: nothing would be learned".to_owned()));
         }
         let learning_rate = schedule::of_settings(self.settings, step + 1, self.order.steps());
         let update = Update {
@@ -130,17 +138,39 @@ impl Loop<'_> {
             gradient_scale: clip_factor(norm, self.settings.clip_norm.get()),
             weight_decay: self.settings.weight_decay.get(),
         };
-        optimizer.update(self.policy.parameters(), accumulator.gradients(), update)?;
+        optimizer.update(self.policy.parameters(), gradients, update)?;
         Ok(StepRow {
             step: step + 1,
             epoch: self.order.epochs_after(step + 1),
-            loss: finite(loss),
+            loss: finite(passes.loss),
             grad_norm: finite(norm),
             learning_rate,
-            num_tokens: tokens,
+            num_tokens: tokens_before + passes.tokens,
             step_seconds: None,
             metrics: means.finish(),
         })
+    }
+
+    /// Forward and backward over the step's micro-batches.
+    fn passes(&self, step: usize, window: &Window, means: &mut Means, check: Check) -> Result<Passes> {
+        let count = self.objective.count(&window.units);
+        let mut passes = Passes::default();
+        for (index, batch) in deal(self.trees, &window.units, self.tokens_per_pass).iter().enumerate() {
+            let log_probabilities = self.policy.log_probabilities(&batch.packed, Pass::Training)?;
+            let share = self.objective.share(batch, &log_probabilities, count, means)?;
+            let value = f64::from(share.to_scalar::<f32>()?);
+            if !value.is_finite() {
+                return Err(self.not_finite_loss(step, batch, &log_probabilities));
+            }
+            passes.loss += value;
+            passes.tokens += batch.packed.sequence.tokens.len() as u64;
+            let gradients = share.backward()?;
+            if check == Check::First && index == 0 {
+                self.policy.check_gradients(&gradients)?;
+            }
+            passes.accumulator.add(self.policy.parameters(), gradients)?;
+        }
+        Ok(passes)
     }
 
     /// Names the answers whose own log-probabilities are at fault, else all of the micro-batch.

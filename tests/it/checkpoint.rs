@@ -105,12 +105,14 @@ mod exports {
     //! Folders that transformers and PEFT load.
 
     use std::collections::BTreeMap;
-    use std::path::Path;
+    use std::num::NonZeroUsize;
+    use std::path::{Path, PathBuf};
 
     use candle_core::{Device, Tensor};
     use serde_json::Value;
-    use topalign::checkpoint::{Adapter, CardContent, ModelCard, ModelExport, read_tensors};
-    use topalign::recipe::settings::LoraSettings;
+    use topalign::checkpoint::{AdapterExport, CardContent, ModelCard, ModelExport, read_tensors};
+    use topalign::model::{Weights, read_adapter};
+    use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
     use topalign::token::ChatTokenizer;
 
     use crate::train::tiny;
@@ -127,17 +129,28 @@ mod exports {
         }
     }
 
-    fn adapter() -> Adapter {
-        let settings: LoraSettings = toml::from_str("rank = 2\nalpha = 4.0\ntarget_modules = [\"q_proj\"]").unwrap();
+    fn adapter(folder: &Path) -> PathBuf {
+        let settings = LoraSettings {
+            rank: NonZeroUsize::new(2).unwrap(),
+            alpha: Positive::try_from(4.0).unwrap(),
+            dropout: Share::ZERO,
+            target_modules: vec![Projection::QProj],
+        };
         let a = Tensor::new(&[[1.0_f32, 0.0, 2.0], [0.0, 1.0, -1.0]], &Device::Cpu).unwrap(); // [rank, in]
         let b = Tensor::new(&[[1.0_f32, 0.0], [0.5, 2.0]], &Device::Cpu).unwrap(); // [out, rank]
-        let tensors = BTreeMap::from([(format!("{MODULE}.lora_A.weight"), a), (format!("{MODULE}.lora_B.weight"), b)]);
-        Adapter::new(&settings, "someone/tiny", tensors)
-    }
-
-    fn base() -> BTreeMap<String, Tensor> {
-        let weight = Tensor::ones((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
-        BTreeMap::from([(format!("{MODULE}.weight"), weight)])
+        let name = |side: &str| format!("base_model.model.{MODULE}.lora_{side}.weight");
+        let tensors = BTreeMap::from([(name("A"), a), (name("B"), b)]);
+        let path = folder.join("final");
+        tiny::write(&folder.join("source"), 1, true);
+        let export = AdapterExport {
+            settings: &settings,
+            base_model: "someone/tiny",
+            tensors: &tensors,
+            tokenizer: &ChatTokenizer::load(&folder.join("source")).unwrap(),
+            card: &card(CardContent::Adapter),
+        };
+        export.write(&path).unwrap();
+        path
     }
 
     fn edit(path: &Path, key: &str, value: impl Into<Value>) {
@@ -147,11 +160,11 @@ mod exports {
     }
 
     #[test]
-    fn an_adapter_reads_back_under_pefts_names_and_merges_scaled() {
+    fn an_adapter_has_pefts_names_and_merges_scaled() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("final");
-        adapter().write(&path, &card(CardContent::Adapter)).unwrap();
-        let tensors = read_tensors(&path.join("adapter_model.safetensors"), &Device::Cpu).unwrap();
+        let path = adapter(folder.path());
+        let (config, tensors) = read_adapter(&path, &Device::Cpu).unwrap();
+        assert_eq!(config.base_model.as_deref(), Some("someone/tiny"));
         assert_eq!(
             tensors.keys().collect::<Vec<_>>(),
             [
@@ -159,42 +172,29 @@ mod exports {
                 "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight"
             ]
         );
-        let read = Adapter::read(&path).unwrap();
-        let mut weights = base();
-        assert_eq!(read.merge_into(&mut weights).unwrap(), 1);
+        let weight = Tensor::ones((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let base = Weights(BTreeMap::from([(format!("{MODULE}.weight"), weight)]));
+        let merged = base.merge_adapter(&config, &tensors, "final").unwrap();
         // 1 + (alpha / rank) B A, with B A = [[1, 0, 2], [0.5, 2, -1]] and alpha / rank = 2
-        let merged = weights[&format!("{MODULE}.weight")].to_vec2::<f32>().unwrap();
+        let merged = merged.0[&format!("{MODULE}.weight")].to_vec2::<f32>().unwrap();
         assert_eq!(merged, [[3.0, 1.0, 5.0], [2.0, 5.0, -1.0]]);
     }
 
     #[test]
     fn options_that_merging_cannot_honour_are_all_named() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("final");
-        adapter().write(&path, &card(CardContent::Adapter)).unwrap();
+        let path = adapter(folder.path());
         let config = path.join("adapter_config.json");
         edit(&config, "use_dora", true);
         edit(&config, "bias", "all");
         edit(&config, "modules_to_save", vec!["lm_head"]);
-        let error = Adapter::read(&path).unwrap_err();
+        edit(&config, "rank_pattern", serde_json::json!({"q_proj": 4}));
+        let error = read_adapter(&path, &Device::Cpu).unwrap_err();
         let text = error.to_string();
         assert_eq!(error.exit_status(), 2);
-        for name in ["use_dora", "biases", "modules_to_save"] {
+        for name in ["use_dora", "bias", "modules_to_save", "rank_pattern"] {
             assert!(text.contains(name), "{text}");
         }
-    }
-
-    #[test]
-    fn an_adapter_that_does_not_fit_the_model_is_refused_by_name() {
-        let other = Tensor::ones((4, 4), candle_core::DType::F32, &Device::Cpu).unwrap();
-        let mut wrong_shape = BTreeMap::from([(format!("{MODULE}.weight"), other)]);
-        for weights in [&mut wrong_shape, &mut BTreeMap::new()] {
-            let error = adapter().merge_into(weights).unwrap_err();
-            assert!(error.to_string().contains(MODULE), "{error}");
-        }
-        let mut alone = adapter();
-        alone.tensors.pop_first();
-        assert!(alone.merge_into(&mut base()).unwrap_err().to_string().contains("lora_A"));
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! A model opened for training, generation or merging: weights, configuration and tokenizer together.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Fault, Result};
+use crate::model::{LocalModel, ModelConfig, ModelSource, Weights, read_adapter};
+use crate::token::ChatTokenizer;
+
+/// A model with everything that training and exporting need of it.
+#[derive(Debug)]
+pub struct SourceModel {
+    /// Shape and constants, with the `config.json` they came from.
+    pub config: ModelConfig,
+    /// Weights, f32; an adapter is merged into them.
+    pub weights: Weights,
+    /// Tokenizer and chat template.
+    pub tokenizer: ChatTokenizer,
+    /// `generation_config.json`, where the model has one.
+    pub generation_config: Option<Value>,
+}
+
+impl SourceModel {
+    /// Opens a model folder, a `.gguf` file, or an adapter folder, whose base is found through its configuration: as it is
+    /// written there, or else relative to the adapter's folder.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming file and reason.
+    pub fn open(path: &Path, device: &Device) -> Result<Self> {
+        if !path.join("adapter_config.json").is_file() {
+            return Self::open_base(path, device);
+        }
+        let (config, _) = read_adapter(path, device)?;
+        let base = config.base_model.ok_or_else(|| {
+            Fault::new("the adapter does not name its base model")
+                .at(path.join("adapter_config.json").display())
+                .expected("`base_model_name_or_path`")
+                .hint("merge it first: topalign merge --model BASE --adapter ADAPTER --out DIR")
+        })?;
+        let beside = path.join(&base);
+        let base = if !Path::new(&base).exists() && beside.exists() {
+            beside
+        } else {
+            ModelSource::parse(&base)?.resolve()?.path
+        };
+        Self::open_base(&base, device)?.with_adapter(path, device)
+    }
+
+    fn open_base(path: &Path, device: &Device) -> Result<Self> {
+        let (config, weights) = LocalModel { path: path.to_path_buf() }.read(device)?;
+        let tokenizer = ChatTokenizer::load(path)?;
+        if tokenizer.vocabulary_size() > config.vocabulary {
+            return Err(Fault::new("the tokenizer has more entries than the model")
+                .at(path.display())
+                .got(tokenizer.vocabulary_size())
+                .expected(format!("at most {}", config.vocabulary))
+                .hint("tokenizer and model do not belong together")
+                .into());
+        }
+        Ok(Self { config, weights, tokenizer, generation_config: generation_config(path)? })
+    }
+
+    /// The same model with an adapter folder merged into its weights.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming what does not fit.
+    pub fn with_adapter(self, adapter: &Path, device: &Device) -> Result<Self> {
+        let (config, tensors) = read_adapter(adapter, device)?;
+        let weights = self.weights.merge_adapter(&config, &tensors, &adapter.display().to_string())?;
+        Ok(Self { weights, ..self })
+    }
+
+    /// SHA-256 over names, shapes and values of the weights: equal models have equal digests, however they are stored.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (name, tensor) in &self.weights.0 {
+            hasher.update(format!("{name} {:?} {:?}\n", tensor.dtype(), tensor.dims()));
+            hasher.update(safetensors::View::data(tensor));
+        }
+        hex::encode(hasher.finalize())
+    }
+}
+
+fn generation_config(path: &Path) -> Result<Option<Value>> {
+    let file: PathBuf = path.join("generation_config.json");
+    let bytes = match std::fs::read(&file) {
+        Ok(bytes) => bytes,
+        // A `.gguf` file has no files beside it that belong to it.
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(source) => return Err(Error::read(&file, source)),
+    };
+    let value = serde_json::from_slice(&bytes)
+        .map_err(|error| Fault::new(format!("not valid JSON: {error}")).at(file.display()))?;
+    Ok(Some(value))
+}

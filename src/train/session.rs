@@ -1,0 +1,289 @@
+//! A run in progress: the opened model, the encoded rows, and the run folder's files around the loop.
+
+use std::time::Instant;
+
+use candle_core::Device;
+use serde::Serialize;
+
+use super::job::{Job, Start};
+use super::log::{StepRow, milliseconds};
+use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
+use super::objective::Objective;
+use super::order::Order;
+use super::policy::{DecoderPolicy, Policy as _};
+use super::progress::Progress;
+use super::record::{write_events, write_trainer_state};
+use super::reference::{read_cached, reference, write_cached};
+use super::rows::Encoded;
+use super::run_loop::{Loop, LoopOutcome};
+use crate::checkpoint::{self, AdapterExport, CardContent, Checkpoint, ModelCard, ModelExport, SourceModel};
+use crate::dataset::PairKind;
+use crate::error::{Error, Fault, Result};
+use crate::model::{Decoder, ModelConfig, Trainable};
+use crate::recipe::settings::TrainSettings;
+use crate::run::digest;
+use crate::token::{ChatTokenizer, Tree};
+
+/// See the module.
+pub(super) struct Session<'a> {
+    job: &'a Job<'a>,
+    stage: &'static str,
+    settings: &'a TrainSettings,
+    config: ModelConfig,
+    tokenizer: ChatTokenizer,
+    generation_config: Option<serde_json::Value>,
+    policy: DecoderPolicy,
+    encoded: Encoded,
+    order: Order,
+    /// Digest of model and data: what the reference's log-probabilities depend on.
+    reference_digest: String,
+    run_digest: String,
+    begun: Instant,
+    started_at: String,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the model, encodes the rows and makes the run folder ready. Nothing is written if the inputs are at fault.
+    pub(super) fn begin(
+        job: &'a Job<'a>,
+        stage: &'static str,
+        settings: &'a TrainSettings,
+        all_settings: &impl Serialize,
+        encode: impl FnOnce(&ChatTokenizer, usize) -> Result<Encoded>,
+    ) -> Result<Self> {
+        let begun = Instant::now();
+        let started_at = jiff::Timestamp::now().to_string();
+        let source = SourceModel::open(job.model, job.device)?;
+        let limit = settings.max_tokens.get().min(source.config.context);
+        let encoded = encode(&source.tokenizer, limit)?;
+        let model_digest = source.digest();
+        let reference_digest = digest::of_value(&(&model_digest, data_digest(&encoded)?))?;
+        let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
+        let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
+        let SourceModel { config, weights, tokenizer, generation_config } = source;
+        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?;
+        if decoder.parameters().is_empty() {
+            return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());
+        }
+        prepare_folder(job)?;
+        let order = Order::new(encoded.trees.len(), settings, job.seed);
+        let policy = DecoderPolicy::new(decoder);
+        let session = Self {
+            job,
+            stage,
+            settings,
+            config,
+            tokenizer,
+            generation_config,
+            policy,
+            encoded,
+            order,
+            reference_digest,
+            run_digest,
+            begun,
+            started_at,
+        };
+        session.manifest(None).write(job.out)?;
+        Ok(session)
+    }
+
+    /// What is trained on.
+    pub(super) fn trees(&self) -> &[Tree] {
+        &self.encoded.trees
+    }
+
+    /// Kinds of each tree's rejected answers.
+    pub(super) fn kinds(&self) -> &[Vec<Option<PairKind>>] {
+        &self.encoded.kinds
+    }
+
+    /// The reference's log-probabilities, from the cache where it is of the same model and data, and the seconds it took.
+    pub(super) fn reference(&self) -> Result<(Vec<Vec<f32>>, f64)> {
+        let begun = Instant::now();
+        let seconds = || begun.elapsed().as_secs_f64();
+        if let Some(values) = read_cached(self.job.out, &self.reference_digest, self.trees()) {
+            return Ok((values, seconds()));
+        }
+        let progress = Progress::new("reference", self.trees().len());
+        let values = reference(&self.policy, self.trees(), |done| {
+            progress.at(done, String::new());
+            if (self.job.stop)() { Err(Error::Interrupted) } else { Ok(()) }
+        })?;
+        write_cached(self.job.out, &self.reference_digest, &values)?;
+        Ok((values, seconds()))
+    }
+
+    /// Runs the loop, exports the result and completes the manifest.
+    pub(super) fn train(&self, objective: &dyn Objective, reference_seconds: Option<f64>) -> Result<RunManifest> {
+        let checkpoint = self.checkpoint()?;
+        let resumed_from = checkpoint.as_ref().map(|checkpoint| checkpoint.state.step);
+        let progress = Progress::new(self.stage, self.order.steps());
+        let outcome = Loop {
+            policy: &self.policy,
+            objective,
+            trees: self.trees(),
+            order: self.order,
+            settings: self.settings,
+            tokens_per_pass: self.job.tokens_per_pass,
+            folder: self.job.out,
+            run_digest: &self.run_digest,
+            stop: self.job.stop,
+            on_step: &|row| show(&progress, row),
+        }
+        .run(checkpoint.as_ref())?;
+        drop(progress);
+        self.export(&outcome.log)?;
+        write_trainer_state(self.job.out, &self.order, self.settings.save_every.get(), &outcome.log)?;
+        write_events(self.job.out, &outcome.log)?;
+        let manifest = RunManifest {
+            status: RunStatus::Complete,
+            resumed_from,
+            ..self.manifest(Some(self.outcome(&outcome, reference_seconds)))
+        };
+        manifest.write(self.job.out)?;
+        Ok(manifest)
+    }
+
+    fn checkpoint(&self) -> Result<Option<Checkpoint>> {
+        if self.job.start == Start::Fresh {
+            return Ok(None);
+        }
+        let found = checkpoint::latest(self.job.out, self.job.device)?;
+        for (folder, reason) in &found.skipped {
+            tracing::warn!("{} is damaged and not used: {reason}", folder.display());
+        }
+        if let Some(checkpoint) = &found.checkpoint {
+            tracing::info!("resuming after step {}", checkpoint.state.step);
+        } else {
+            tracing::warn!("{} holds no checkpoint; starting from the model", self.job.out.display());
+        }
+        Ok(found.checkpoint)
+    }
+
+    /// `final/`: a PEFT adapter, or a whole model.
+    fn export(&self, log: &[StepRow]) -> Result<()> {
+        let folder = self.job.out.join("final");
+        let card = self.card(log);
+        if let Some(settings) = self.job.lora {
+            let parameters = self.policy.parameters();
+            let tensors = parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+            let export = AdapterExport {
+                settings,
+                base_model: self.job.model_name,
+                tensors: &tensors,
+                tokenizer: &self.tokenizer,
+                card: &card,
+            };
+            return export.write(&folder);
+        }
+        let export = ModelExport {
+            config: &self.config.json,
+            generation_config: self.generation_config.as_ref(),
+            weights: &self.policy.decoder().merged_weights()?,
+            tokenizer: &self.tokenizer,
+            card: &card,
+        };
+        export.write(&folder)
+    }
+
+    /// Only facts that a second run of the same seed repeats.
+    fn card(&self, log: &[StepRow]) -> ModelCard {
+        let loss = |row: Option<&StepRow>| {
+            row.and_then(|row| row.loss).map_or_else(|| "none".to_owned(), |loss| format!("{loss:.4}"))
+        };
+        let facts = [
+            ("rows", self.encoded.rows.to_string()),
+            ("rows left out", self.encoded.dropped.len().to_string()),
+            ("steps", self.order.steps().to_string()),
+            ("learning rate", self.settings.learning_rate.get().to_string()),
+            ("seed", self.job.seed.0.to_string()),
+            ("first loss", loss(log.first())),
+            ("last loss", loss(log.last())),
+        ];
+        ModelCard {
+            base_model: self.job.model_name.to_owned(),
+            content: if self.job.lora.is_some() { CardContent::Adapter } else { CardContent::Model },
+            stage: self.stage.to_owned(),
+            datasets: self.job.inputs.keys().cloned().collect(),
+            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+
+    fn manifest(&self, outcome: Option<RunOutcome>) -> RunManifest {
+        let parameters = self.policy.parameters();
+        RunManifest {
+            status: RunStatus::Started,
+            stage: self.stage.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("TOPALIGN_COMMIT").map(str::to_owned),
+            recipe_digest: self.job.recipe_digest.clone(),
+            inputs: self.job.inputs.clone(),
+            run_digest: self.run_digest.clone(),
+            seed: self.job.seed,
+            device: device_name(self.job.device),
+            dtype: "f32".to_owned(),
+            data: DataCounts {
+                rows: self.encoded.rows,
+                units: self.encoded.trees.len(),
+                answers: self.encoded.trees.iter().map(|tree| tree.answers.len()).sum(),
+                dropped: self.encoded.dropped.clone(),
+            },
+            steps: self.order.steps(),
+            resumed_from: None,
+            parameters: ParameterCounts {
+                trained: parameters.values().map(|parameter| parameter.elem_count()).sum(),
+                tensors: parameters.len(),
+            },
+            started_at: self.started_at.clone(),
+            outcome,
+        }
+    }
+
+    fn outcome(&self, outcome: &LoopOutcome, reference_seconds: Option<f64>) -> RunOutcome {
+        RunOutcome {
+            finished_at: jiff::Timestamp::now().to_string(),
+            seconds: milliseconds(self.begun.elapsed().as_secs_f64()),
+            step_seconds: milliseconds(outcome.step_seconds),
+            reference_seconds: reference_seconds.map(milliseconds),
+            tokens: outcome.tokens,
+            first_loss: outcome.log.first().and_then(|row| row.loss),
+            last_loss: outcome.log.last().and_then(|row| row.loss),
+            peak_memory_bytes: peak_memory_bytes(),
+        }
+    }
+}
+
+/// A fresh run must not be resumed into an old one's checkpoints; those of another program are not ours to remove.
+fn prepare_folder(job: &Job<'_>) -> Result<()> {
+    checkpoint::sweep(job.out)?;
+    if job.start == Start::Resume || !checkpoint::exist(job.out)? {
+        return Ok(());
+    }
+    if RunManifest::read(job.out).is_none() {
+        return Err(Fault::new("the output folder holds checkpoints of something else")
+            .at(job.out.display())
+            .expected(format!("an empty folder, or one with the `{MANIFEST}` of an earlier run"))
+            .hint("choose another folder with --out")
+            .into());
+    }
+    checkpoint::clear(job.out)
+}
+
+fn data_digest(encoded: &Encoded) -> Result<String> {
+    let trees: Vec<_> = encoded.trees.iter().map(|tree| (&tree.row_ids, &tree.prompt, &tree.answers)).collect();
+    digest::of_value(&(trees, &encoded.kinds))
+}
+
+fn device_name(device: &Device) -> String {
+    match device.location() {
+        candle_core::DeviceLocation::Cpu => "cpu".to_owned(),
+        candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
+        candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
+    }
+}
+
+fn show(progress: &Progress, row: &StepRow) {
+    let loss = row.loss.map_or_else(|| "none".to_owned(), |loss| format!("{loss:.4}"));
+    tracing::info!("step {}: loss {loss}, learning rate {:.2e}", row.step, row.learning_rate);
+    progress.at(row.step, format!("loss {loss}"));
+}
