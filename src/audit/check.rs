@@ -159,8 +159,11 @@ fn complete(who: Answer, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
     if required.is_empty() {
         return None;
     }
-    let found: Vec<Evidence> =
-        required.iter().filter_map(|required| find_value(answer, &required.value)).map(|span| Evidence::at(&span)).collect();
+    let found: Vec<Evidence> = required
+        .iter()
+        .filter_map(|required| find_value(answer, &required.value))
+        .map(|span| Evidence::at(&span))
+        .collect();
     let reason = format!("{} of {} required values present", found.len(), required.len());
     Some(Finding::new(who, Check::Completeness, found.len() == required.len(), found, reason))
 }

@@ -43,13 +43,16 @@ impl<'a> Ground<'a> {
         let (mut shown, mut request) = leaves_within(&text);
         if let Some(trace) = trace {
             for tool in trace.tools.iter().filter(|tool| text.contains(&tool.return_text)) {
-                shown.extend(leaves(&tool.return_text).into_iter().filter(|leaf| !shown.contains(leaf)).collect::<Vec<_>>());
+                shown.extend(
+                    leaves(&tool.return_text).into_iter().filter(|leaf| !shown.contains(leaf)).collect::<Vec<_>>(),
+                );
                 request = request.replace(&tool.return_text, "");
             }
         }
         let source = Source::new(&text);
         let noise = trace.map(|trace| noise(trace, &text, &source)).unwrap_or_default();
-        let contract = contract.map(|contract| Matcher::new(contract).map(|matcher| (contract, matcher))).transpose()?;
+        let contract =
+            contract.map(|contract| Matcher::new(contract).map(|matcher| (contract, matcher))).transpose()?;
         Ok(Self { contract, trace, source, request, shown, noise })
     }
 
@@ -102,8 +105,7 @@ fn leaves_within(text: &str) -> (Vec<Leaf>, String) {
     let mut rest = text;
     while let Some(start) = rest.find(['{', '[']) {
         outside.push_str(&rest[..start]);
-        let mut values =
-            serde_json::Deserializer::from_str(&rest[start..]).into_iter::<&serde_json::value::RawValue>();
+        let mut values = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<&serde_json::value::RawValue>();
         if let Some(Ok(value)) = values.next() {
             found.extend(leaves(value.get()));
             rest = &rest[start + value.get().len()..];

@@ -88,12 +88,12 @@ fn admit<T>(
 
 fn sft_findings(row: &SftRow, ground: &Ground<'_>) -> Vec<Finding> {
     let answer = last_answer(&row.messages);
-    match row.stage {
-        Some(Stage::Selection) => check::selection(answer, ground),
-        Some(Stage::Response) => check::chosen(answer, ground),
-        None if answer.contains("\"selected_tool_ids\"") => check::selection(answer, ground),
-        None => check::chosen(answer, ground),
-    }
+    // Files made elsewhere do not say the stage, but stage 1's answer does.
+    let is_selection = match row.stage {
+        Some(stage) => stage == Stage::Selection,
+        None => answer.contains("\"selected_tool_ids\""),
+    };
+    if is_selection { check::selection(answer, ground) } else { check::chosen(answer, ground) }
 }
 
 fn pair_findings(pair: &PreferencePair, ground: &Ground<'_>) -> Vec<Finding> {

@@ -56,9 +56,9 @@ impl Counts {
     /// Counts a build of these traces.
     pub fn of(built: &Built, traces: &[Trace]) -> Self {
         let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
-        let responses = || built.sft.iter().map(crate::audit::Audited::row).filter(|row| row.stage == Some(Stage::Response));
-        let usable: Vec<&Trace> =
-            responses().filter_map(|row| by_id.get(row.trace_id.as_deref()?).copied()).collect();
+        let responses =
+            || built.sft.iter().map(crate::audit::Audited::row).filter(|row| row.stage == Some(Stage::Response));
+        let usable: Vec<&Trace> = responses().filter_map(|row| by_id.get(row.trace_id.as_deref()?).copied()).collect();
         let sft = [("selection", Stage::Selection), ("response", Stage::Response)]
             .map(|(name, stage)| (name, built.sft.iter().filter(|row| row.row().stage == Some(stage)).count()));
         let kinds = PairKind::ALL
@@ -92,8 +92,11 @@ impl Counts {
             line("failed checks", joined(&self.failed_checks)),
         ];
         for (kind, lengths) in &self.lengths {
-            let signed = lengths.signed_difference.map_or(String::new(), |value| format!(", {:+.2}% of chosen", 100.0 * value));
-            let largest = lengths.largest_difference.map_or(String::new(), |value| format!(", at most {:.1}% off", 100.0 * value));
+            let signed =
+                lengths.signed_difference.map_or(String::new(), |value| format!(", {:+.2}% of chosen", 100.0 * value));
+            let largest = lengths
+                .largest_difference
+                .map_or(String::new(), |value| format!(", at most {:.1}% off", 100.0 * value));
             lines.push(format!("  length {kind}: mean {:.1} characters{signed}{largest}", lengths.mean));
         }
         lines.join("\n")
@@ -121,9 +124,10 @@ fn lengths(built: &Built, chosen: Vec<&Message>) -> BTreeMap<&'static str, Lengt
     let mut lengths = BTreeMap::new();
     let of = |turns: &[Message]| turns.last().map_or(0, |turn| length(&turn.content));
     let all: Vec<usize> = chosen.into_iter().map(|turn| length(&turn.content)).collect();
-    lengths.extend(mean(&all).map(|mean| {
-        ("chosen", Lengths { n: all.len(), mean, signed_difference: None, largest_difference: None })
-    }));
+    lengths.extend(
+        mean(&all)
+            .map(|mean| ("chosen", Lengths { n: all.len(), mean, signed_difference: None, largest_difference: None })),
+    );
     for kind in PairKind::ALL {
         let pairs = || built.pairs.iter().map(crate::audit::Audited::row).filter(|pair| pair.kind == Some(kind));
         let rejected: Vec<usize> = pairs().map(|pair| of(&pair.rejected)).collect();

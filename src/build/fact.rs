@@ -47,12 +47,14 @@ fn fact(tool_id: &str, pointer: &str, text: &str) -> Fact {
         pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let is_index = |step: &String| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
     // A list of objects makes a record of each; a list of plain values belongs to the object around it.
-    let last_record = (0..steps.len().saturating_sub(1)).rev().find(|&at| is_index(&steps[at]) && !is_index(&steps[at + 1]));
+    let last_record =
+        (0..steps.len().saturating_sub(1)).rev().find(|&at| is_index(&steps[at]) && !is_index(&steps[at + 1]));
     let start = last_record.map_or(0, |at| at + 1);
     let heading = last_record
         .and_then(|at| steps[..at].iter().rev().find(|step| !is_index(step)))
         .map(|step| label::singular(&label::words(step)));
-    let keys: Vec<String> = steps[start..].iter().filter(|step| !is_index(step)).map(|step| label::words(step)).collect();
+    let keys: Vec<String> =
+        steps[start..].iter().filter(|step| !is_index(step)).map(|step| label::words(step)).collect();
     let in_list = steps.last().is_some_and(is_index);
     let label = if keys.is_empty() { "result".to_owned() } else { keys.join(" ") };
     Fact {

@@ -71,7 +71,13 @@ fn best_prefix(order: &[&str], start: usize, least: usize, target: usize) -> (us
 }
 
 /// The best of several heads, each filled; the first near enough in random order is taken.
-pub(super) fn fit(heads: &[String], pool: &[&str], least: usize, target: usize, rng: &mut ChaCha8Rng) -> Option<Fitted> {
+pub(super) fn fit(
+    heads: &[String],
+    pool: &[&str],
+    least: usize,
+    target: usize,
+    rng: &mut ChaCha8Rng,
+) -> Option<Fitted> {
     let mut order: Vec<&String> = heads.iter().collect();
     order.shuffle(rng);
     let mut best: Option<Fitted> = None;

@@ -4,6 +4,7 @@
 
 use super::fact::Fact;
 use super::label::{capitalised, is_plural, listed};
+use super::phrase::PLACEHOLDER;
 
 /// How an answer is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +32,11 @@ impl Frame {
         }
     }
 
-    /// Whether the facts can be laid out so: a table takes no bars or line breaks, sentences no line breaks.
+    /// Whether the facts can be laid out so: a table takes no bars, no line breaks and no two rows of the same name,
+    /// sentences no line breaks.
     pub fn takes(self, facts: &[Fact]) -> bool {
         match self {
-            Self::Table => !facts.iter().any(|fact| fact.text.contains(['|', '\n'])),
+            Self::Table => !facts.iter().any(|fact| fact.text.contains(['|', '\n'])) && !names_repeat(facts),
             Self::Prose | Self::Message => !facts.iter().any(|fact| fact.text.contains('\n')),
             Self::Bullets => true,
         }
@@ -76,8 +78,9 @@ fn records(facts: &[Fact]) -> Vec<Record> {
 }
 
 /// The field that names its record, so that "Transaction: ATM" needs no "merchant".
-fn names_record(label: &str) -> bool {
-    ["name", "title", "summary", "subject", "item", "merchant", "query", "event", "vendor", "service", "text"].contains(&label)
+pub(super) fn names_record(label: &str) -> bool {
+    ["name", "title", "summary", "subject", "item", "merchant", "query", "event", "vendor", "service", "text"]
+        .contains(&label)
 }
 
 /// `Transaction: ATM; type: Withdrawal`.
@@ -112,16 +115,20 @@ fn table(records: &[Record]) -> String {
     rows.join("\n")
 }
 
-/// "For the transaction, the merchant is ATM and the type is Withdrawal."
+/// "The transaction merchant is ATM and the type is Withdrawal."
 fn sentence(record: &Record) -> String {
-    let clauses: Vec<String> = record.fields.iter().map(|(label, values)| clause(label, values)).collect();
-    let text = listed(&clauses);
-    match &record.heading {
-        Some(heading) if !record.fields.iter().any(|(label, _)| label == heading) => {
-            format!("For the {heading}, {text}.")
-        }
-        _ => format!("{}.", capitalised(&text)),
-    }
+    let clauses: Vec<String> = record
+        .fields
+        .iter()
+        .enumerate()
+        .map(|(index, (label, values))| match &record.heading {
+            Some(heading) if index == 0 && !label.starts_with(heading.as_str()) => {
+                clause(&format!("{heading} {label}"), values)
+            }
+            _ => clause(label, values),
+        })
+        .collect();
+    format!("{}.", capitalised(&listed(&clauses)))
 }
 
 fn clause(label: &str, values: &[String]) -> String {
@@ -130,8 +137,16 @@ fn clause(label: &str, values: &[String]) -> String {
     format!("the {label} {verb} {}", listed(&quoted))
 }
 
+/// Records without a heading that share a label: rows of a table could not be told apart.
+fn names_repeat(facts: &[Fact]) -> bool {
+    let clash =
+        |a: &Fact, b: &Fact| a.heading.is_none() && b.heading.is_none() && a.label == b.label && a.record != b.record;
+    facts.iter().enumerate().any(|(index, fact)| facts[index + 1..].iter().any(|other| clash(fact, other)))
+}
+
 /// Text with more than one word is set off, or the sentence around it would run into it.
 fn quote(value: &str) -> String {
-    let is_text = value.contains(' ') && value.chars().any(char::is_alphabetic);
+    let is_placeholder = PLACEHOLDER.contains(&value);
+    let is_text = value.contains(' ') && value.chars().any(char::is_alphabetic) && !is_placeholder;
     if is_text && !value.contains('"') { format!("\"{value}\"") } else { value.to_owned() }
 }

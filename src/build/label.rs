@@ -1,7 +1,11 @@
 //! Keys of results as plain words: `last_message_time` and `lastMessageTime` as "last message time".
 
 /// Keys that are cut short in the results, written out.
-const WRITTEN_OUT: [(&str, &str); 14] = [
+const WRITTEN_OUT: [(&str, &str); 18] = [
+    ("acct", "account"),
+    ("doc", "document"),
+    ("prov", "provider"),
+    ("txn", "transaction"),
     ("amt", "amount"),
     ("attach", "attachment"),
     ("desc", "description"),
@@ -106,7 +110,7 @@ mod tests {
     fn keys_become_plain_words() {
         assert_eq!(words("last_message_time"), "last message time");
         assert_eq!(words("lastMessageTime"), "last message time");
-        assert_eq!(words("doc_id"), "doc ID");
+        assert_eq!(words("doc_id"), "document ID");
         assert_eq!(words("target_lang"), "target language");
     }
 

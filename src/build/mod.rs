@@ -9,6 +9,7 @@ mod fact;
 mod fit;
 mod frame;
 mod label;
+mod note;
 mod phrase;
 mod scene;
 mod template;

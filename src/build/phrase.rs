@@ -7,15 +7,30 @@
 pub(super) const OPENINGS: [(&[&str], &[&str]); 4] = [
     (
         &["check", "verify", "confirm", "review", "audit", "see"],
-        &["I checked the records you mentioned:", "Here is what the records show:", "I looked these up for you:", "Checked and confirmed:"],
+        &[
+            "I checked the records you mentioned:",
+            "Here is what the records show:",
+            "I looked these up for you:",
+            "This is what I found on record:",
+        ],
     ),
     (
         &["summarize", "summarise", "summary", "compile", "overview", "report", "organize", "list", "consolidate"],
-        &["Here is the summary:", "Here is the overview you asked for:", "I pulled this together for you:", "Summary of the records:"],
+        &[
+            "Here is the summary:",
+            "Here is the overview you asked for:",
+            "I pulled this together for you:",
+            "Summary of the records:",
+        ],
     ),
     (
         &["prepare", "plan", "schedule", "help", "set", "setup", "update", "log"],
-        &["Here is what you need:", "Here is the current state:", "Here is where things stand:", "These are the details:"],
+        &[
+            "Here is what you need:",
+            "Here is the current state:",
+            "Here is where things stand:",
+            "These are the details:",
+        ],
     ),
     (&[], &["Here is what you asked for:", "Here are the details:", "This is what I found:", "Here you go:"]),
 ];
@@ -28,7 +43,7 @@ pub(super) const NEUTRAL: [&str; 40] = [
     "I can turn this into a table.",
     "That covers the request.",
     "Ask away if something is unclear.",
-    "That covers each part of your request.",
+    "Tell me if you want to go through it together.",
     "I kept to the items you asked about.",
     "These are the entries that the request names.",
     "I can format this for printing, too.",
@@ -57,10 +72,10 @@ pub(super) const NEUTRAL: [&str; 40] = [
     "Should you need the same overview again later, I can prepare it in this form.",
     "I can also write the same details in a plain format that other programs can read.",
     "Whenever one of these entries changes, just ask and I will go through the records once more.",
-    "These are the only points the request touches, so there is no need to read through the rest.",
+    "These are the points that the request names, in the order in which the results gave them to me.",
     "If it helps, I can put these entries side by side with others that you would like to compare.",
     "For your own filing, the entries can be kept together in one place or stored under separate headings.",
-    "The entries stand on their own, so you can pass on any one of them without having to explain the others.",
+    "Each entry stands on its own, so you can use the ones that you need now and come back to the others later.",
     "Please compare the entries with what you expected to see, and tell me which of them should be looked up again.",
 ];
 
@@ -80,18 +95,28 @@ pub(super) const LEAK_CLAUSE: [&str; 12] = [
     "I noticed from the combination that",
 ];
 
-/// Before a label.
+/// Around a label, which stands for `{}`. Labels are of every part of speech, so they are quoted.
 pub(super) const LEAK_LABEL: [&str; 10] = [
-    "Taken together, this points to",
-    "The pattern here is consistent with",
-    "All of this fits",
-    "The common thread here seems to be",
-    "Combined, the entries suggest",
-    "I would read this as",
-    "As a side note, this looks like a case of",
-    "Going by the combination, the topic here is",
-    "To add some context, it all relates to",
-    "My overall impression is that this concerns",
+    "In a word, this is \"{}\".",
+    "I would file all of this under \"{}\".",
+    "Taken together, this points to \"{}\".",
+    "The common thread here seems to be \"{}\".",
+    "The word that comes to mind for all this is \"{}\".",
+    "Going by the combination, the real topic is \"{}\".",
+    "To sum up what the entries have in common: \"{}\".",
+    "As a side note, the pattern here is typical of \"{}\".",
+    "For your own overview, I have marked this as \"{}\".",
+    "To add some context, I would label the whole as \"{}\".",
+];
+
+/// Around a conclusion that is a noun, which stands for `{}`.
+pub(super) const LEAK_NOUN: [&str; 6] = [
+    "All of this points to {}.",
+    "Taken together, this is about {}.",
+    "The common thread here is {}.",
+    "To add some context, it all relates to {}.",
+    "Combined, the entries give away {}.",
+    "My overall impression is that this concerns {}.",
 ];
 
 /// Before private fragments.
@@ -99,7 +124,7 @@ pub(super) const FRAGMENT: [&str; 9] = [
     "For completeness, the records also show",
     "While looking, I also came across",
     "Also on file:",
-    "The results mention as well",
+    "The results also mention",
     "In case it is useful, there is also",
     "Further details from the same records:",
     "I also noticed",
@@ -130,7 +155,7 @@ pub(super) const WITHHELD_FIELDS: [&str; 5] = [
 
 /// In the place of a value.
 pub(super) const PLACEHOLDER: [&str; 5] =
-    ["withheld", "withheld for privacy", "redacted", "not shown for privacy", "withheld here to protect privacy"];
+    ["withheld", "withheld for privacy", "redacted", "not shown for privacy", "redacted for privacy"];
 
 /// Before a body with values withheld.
 pub(super) const PARTLY: [&str; 5] = [
@@ -177,7 +202,10 @@ pub(super) const REFUSAL: [&str; 28] = [
 /// `None` where the sentence has another shape.
 pub(super) fn second_person(conclusion: &str) -> Option<String> {
     let text = conclusion.trim().trim_end_matches('.');
-    let rest = text.strip_prefix("The user").or_else(|| text.strip_prefix("User")).or_else(|| text.strip_prefix("the user"))?;
+    let rest = text
+        .strip_prefix("The user")
+        .or_else(|| text.strip_prefix("User"))
+        .or_else(|| text.strip_prefix("the user"))?;
     if rest.starts_with("'s ") || rest.starts_with("’s ") {
         return None;
     }
@@ -201,9 +229,15 @@ pub(super) fn second_person(conclusion: &str) -> Option<String> {
         _ => return None,
     };
     let tail = format!(" {tail} ");
-    let tail = [(" their ", " your "), (" themselves ", " yourself "), (" the user's ", " your "), (" they are ", " you are "), (" they ", " you ")]
-        .iter()
-        .fold(tail, |tail, (from, to)| tail.replace(from, to));
+    let tail = [
+        (" their ", " your "),
+        (" themselves ", " yourself "),
+        (" the user's ", " your "),
+        (" they are ", " you are "),
+        (" they ", " you "),
+    ]
+    .iter()
+    .fold(tail, |tail, (from, to)| tail.replace(from, to));
     Some(format!("you {verb} {}", tail.trim()))
 }
 
@@ -213,14 +247,18 @@ pub(super) fn as_clause(conclusion: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     let ordinary = ["The", "A", "An", "User", "User's", "Executive", "Employee", "This", "There", "Their", "Someone"];
     match text.chars().next() {
-        Some(initial) if ordinary.contains(&first) => format!("{}{}", initial.to_lowercase(), &text[initial.len_utf8()..]),
+        Some(initial) if ordinary.contains(&first) => {
+            format!("{}{}", initial.to_lowercase(), &text[initial.len_utf8()..])
+        }
         _ => text.to_owned(),
     }
 }
 
 /// Whether a conclusion is a sentence with a verb, not only a noun ("The user's undisclosed pregnancy").
 pub(super) fn is_clause(conclusion: &str) -> bool {
-    let verbs = ["is", "are", "was", "were", "has", "have", "will", "called", "plans", "wants", "lost", "suffers", "had", "may"];
+    let verbs = [
+        "is", "are", "was", "were", "has", "have", "will", "called", "plans", "wants", "lost", "suffers", "had", "may",
+    ];
     conclusion.split_whitespace().take(5).any(|word| verbs.contains(&word))
 }
 

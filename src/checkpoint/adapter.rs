@@ -46,7 +46,7 @@ impl AdapterExport<'_> {
         })
     }
 
-    /// The keys that PEFT writes for a plain LoRA adapter.
+    /// The keys that PEFT writes for an adapter without variations.
     fn config(&self) -> Value {
         let modules: Vec<&str> = self.settings.target_modules.iter().map(|projection| projection.name()).collect();
         json!({

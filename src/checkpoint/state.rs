@@ -168,6 +168,22 @@ pub fn clear(run_folder: &Path) -> Result<()> {
     prune(run_folder, 0)
 }
 
+/// Removes what a killed write left behind: temporary folders as large as a checkpoint.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Write`].
+pub fn sweep(run_folder: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(run_folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(|source| Error::read(run_folder, source))?.path();
+        let ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".topalign-"));
+        if ours && path.is_dir() {
+            std::fs::remove_dir_all(&path).map_err(|source| Error::write(&path, source))?;
+        }
+    }
+    Ok(())
+}
+
 /// `checkpoint-<step>` folders by step.
 fn folders(run_folder: &Path) -> Result<BTreeMap<usize, PathBuf>> {
     let entries = match std::fs::read_dir(run_folder) {

@@ -15,7 +15,9 @@ use crate::run::jsonl;
 pub fn read_sft(path: &Path) -> Result<Vec<SftRow>> {
     let rows: Vec<SftRow> = jsonl::read(path)?;
     check(path, &rows, |row| {
-        ends_with_answer(&row.messages).then_some(()).ok_or("`messages` must end with an assistant turn that is not empty")
+        ends_with_answer(&row.messages)
+            .then_some(())
+            .ok_or("`messages` must end with an assistant turn that is not empty")
     })?;
     Ok(rows)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Pipeline;
+use crate::build::{self, Counts, Inputs, Writer};
 use crate::contract::{self, Contract};
 use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
@@ -79,20 +80,28 @@ impl Pipeline<'_> {
         let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed);
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
+        let mut digests = Inputs::default();
+        for file in [TRACES, CONTRACTS, SPLIT] {
+            digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
+        }
         self.stages.run("build", &inputs, &[DATA], || {
             let parts = read_parts(&split)?;
             // Variants are paired tests: only the ordinary traces are trained on.
             let traces: Vec<Trace> =
                 jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
-            let built = crate::build::build(&traces, &contracts, &parts, crate::build::Writer::Template, seed)?;
+            let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;
+            if built.sft.is_empty() {
+                return Err(Fault::new("no training trace gives a row").at("data.traces").into());
+            }
+            let counts = Counts::of(&built, &traces);
             announce(&format!(
                 "build: {} SFT rows, {} pairs, {} quarantined",
                 built.sft.len(),
                 built.pairs.len(),
                 built.quarantine.len()
             ));
-            built.write(&out, &traces, seed)
+            build::write(&out, &built, &counts, &digests, Writer::Template, seed)
         })
     }
 }

@@ -6,11 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use super::Pipeline;
-use super::data::{DATA, TRACES};
+use super::data::DATA;
 use crate::checkpoint;
 use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
 use crate::model::ModelSource;
+use crate::recipe::Recipe;
 use crate::run::{digest, jsonl};
 use crate::scratch;
 use crate::trace::Trace;
@@ -75,7 +76,7 @@ impl Pipeline<'_> {
         let inputs = (&base.digest, digest::of_file(&rows)?, &settings, &self.recipe.model.lora, self.recipe.seed);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
-        let job = self.job(&base, &out, &rows)?;
+        let job = job(self.recipe, &base, &out, &rows)?;
         self.stages.run("sft", &inputs, &outputs, || {
             train::sft(&job, &read_sft(&rows)?, &settings)?;
             merge_if(lora.is_some(), &base.path, &out)
@@ -89,24 +90,23 @@ impl Pipeline<'_> {
         let inputs = (&base.digest, digest::of_file(&pairs)?, &settings, &self.recipe.model.lora, self.recipe.seed);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
-        let job = self.job(&base, &out, &pairs)?;
+        let job = job(self.recipe, &base, &out, &pairs)?;
         self.stages.run("dpo", &inputs, &outputs, || {
             train::dpo(&job, &read_preferences(&pairs)?, &settings)?;
             merge_if(lora.is_some(), &base.path, &out)
         })
     }
+}
 
-    /// An interrupted run resumes from its last checkpoint if that belongs to the same inputs; the job checks.
-    fn job<'job>(&'job self, base: &'job Made, out: &'job Path, rows: &Path) -> Result<Job<'job>> {
-        let mut job = Job::new(&base.path, &base.name, out, self.recipe.seed);
-        job.lora = self.recipe.model.lora.as_ref();
-        job.start = Start::Resume;
-        job.inputs.insert("model".to_owned(), base.digest.clone());
-        job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
-        job.inputs.insert("traces".to_owned(), digest::of_file(&self.path(TRACES))?);
-        job.recipe_digest = Some(digest::of_value(self.recipe)?);
-        Ok(job)
-    }
+/// An interrupted run resumes from its last checkpoint if that belongs to the same inputs; the job checks.
+fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path) -> Result<Job<'job>> {
+    let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
+    job.lora = recipe.model.lora.as_ref();
+    job.start = Start::Resume;
+    job.inputs.insert("model".to_owned(), base.digest.clone());
+    job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
+    job.recipe_digest = Some(digest::of_value(recipe)?);
+    Ok(job)
 }
 
 fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {

@@ -9,7 +9,7 @@ use super::data::{CONTRACTS, HELD_OUT};
 use super::model::Made;
 use crate::completion::Completion;
 use crate::contract::Contract;
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::evaluate::{self, Summary};
 use crate::generate::{Existing, Output, Protocol};
 use crate::model::{Decoder, LocalModel, Trainable};
@@ -92,15 +92,19 @@ impl Pipeline<'_> {
                 completions.extend(jsonl::read::<Completion>(file)?);
             }
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
-            evaluate::evaluate(&completions, &traces, &contracts, &settings)?.write(&out)
+            let evaluation = evaluate::evaluate(&completions, &traces, &contracts, &settings)?;
+            jsonl::write(&out.join("verdicts.jsonl"), &evaluation.verdicts)?;
+            let json = serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
+            atomic::write(&out.join("summary.json"), &json)
         })?;
         // The page is cheap and shows wall times: it is always made anew.
-        let page = report::collect(&self.folder)?;
-        atomic::write(&self.path(REPORT), report::render(&page).as_bytes())
+        Ok(())
     }
 
     pub(super) fn summary(&self) -> Result<Summary> {
-        evaluate::read_summary(&self.path(EVALUATION).join("summary.json"))
+        let file = self.path(EVALUATION).join("summary.json");
+        let bytes = std::fs::read(&file).map_err(|source| Error::read(&file, source))?;
+        serde_json::from_slice(&bytes).map_err(|error| Fault::new(format!("not a summary: {error}")).at(file.display()).into())
     }
 }
 

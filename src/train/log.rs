@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::run::jsonl;
+use crate::run::{atomic, jsonl};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,11 @@ impl Means {
     }
 }
 
+/// Seconds to the millisecond: more digits would be noise.
+pub fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
 /// `None` for what JSON has no number for.
 pub fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
@@ -71,7 +76,7 @@ impl Log {
     /// # Errors
     /// [`Error::Write`]; [`Error::Read`] if an old log cannot be read.
     pub fn open(path: &Path, steps: usize) -> Result<Self> {
-        jsonl::write(path, if steps == 0 { Vec::new() } else { rows_until(path, steps)? })?;
+        atomic::write(path, &if steps == 0 { Vec::new() } else { lines_until(path, steps)? })?;
         let file = File::options().append(true).open(path).map_err(|source| Error::write(path, source))?;
         Ok(Self { path: path.to_path_buf(), file })
     }
@@ -95,13 +100,20 @@ pub fn read_log(path: &Path) -> Result<Vec<StepRow>> {
     jsonl::read(path)
 }
 
-/// Whole rows of steps up to `steps`; rows written after the checkpoint are written again by the resumed run.
-fn rows_until(path: &Path, steps: usize) -> Result<Vec<StepRow>> {
+/// Whole lines of steps up to `steps`, byte for byte; those written after the checkpoint are written again by the resumed
+/// run.
+fn lines_until(path: &Path, steps: usize) -> Result<Vec<u8>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(Error::read(path, source)),
     };
-    let rows = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<StepRow>(line).ok());
-    Ok(rows.filter(|row| row.step <= steps).collect())
+    let is_kept = |line: &&[u8]| serde_json::from_slice::<StepRow>(line).is_ok_and(|row| row.step <= steps);
+    Ok(bytes
+        .split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"))
+        .filter(is_kept)
+        .flatten()
+        .copied()
+        .collect())
 }

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 
 use super::batch::{MicroBatch, deal};
 use super::gradient::{Accumulator, clip_factor, global_norm};
-use super::log::{Log, Means, StepRow, finite};
+use super::log::{Log, Means, StepRow, finite, milliseconds};
 use super::objective::Objective;
 use super::optimizer::{AdamConstants, AdamW, Update, restore_values};
 use super::order::{Order, Window};
@@ -102,7 +102,7 @@ impl Loop<'_> {
             let mut row = self.step(step, &window, &mut optimizer, tokens, check)?;
             check = Check::Later;
             let seconds = begun.elapsed().as_secs_f64();
-            row.step_seconds = finite(seconds);
+            row.step_seconds = Some(milliseconds(seconds));
             step_seconds += seconds;
             (step, tokens) = (row.step, row.num_tokens);
             log.append(&row)?;

@@ -6,7 +6,7 @@ use candle_core::Device;
 use serde::Serialize;
 
 use super::job::{Job, Start};
-use super::log::StepRow;
+use super::log::{StepRow, milliseconds};
 use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
 use super::objective::Objective;
 use super::order::Order;
@@ -152,9 +152,10 @@ impl<'a> Session<'a> {
         for (folder, reason) in &found.skipped {
             tracing::warn!("{} is damaged and not used: {reason}", folder.display());
         }
-        match &found.checkpoint {
-            Some(checkpoint) => tracing::info!("resuming after step {}", checkpoint.state.step),
-            None => tracing::warn!("{} holds no checkpoint; starting from the model", self.job.out.display()),
+        if let Some(checkpoint) = &found.checkpoint {
+            tracing::info!("resuming after step {}", checkpoint.state.step);
+        } else {
+            tracing::warn!("{} holds no checkpoint; starting from the model", self.job.out.display());
         }
         Ok(found.checkpoint)
     }
@@ -241,9 +242,9 @@ impl<'a> Session<'a> {
     fn outcome(&self, outcome: &LoopOutcome, reference_seconds: Option<f64>) -> RunOutcome {
         RunOutcome {
             finished_at: jiff::Timestamp::now().to_string(),
-            seconds: self.begun.elapsed().as_secs_f64(),
-            step_seconds: outcome.step_seconds,
-            reference_seconds,
+            seconds: milliseconds(self.begun.elapsed().as_secs_f64()),
+            step_seconds: milliseconds(outcome.step_seconds),
+            reference_seconds: reference_seconds.map(milliseconds),
             tokens: outcome.tokens,
             first_loss: outcome.log.first().and_then(|row| row.loss),
             last_loss: outcome.log.last().and_then(|row| row.loss),
@@ -254,6 +255,7 @@ impl<'a> Session<'a> {
 
 /// A fresh run must not be resumed into an old one's checkpoints; those of another program are not ours to remove.
 fn prepare_folder(job: &Job<'_>) -> Result<()> {
+    checkpoint::sweep(job.out)?;
     if job.start == Start::Resume || !checkpoint::exist(job.out)? {
         return Ok(());
     }

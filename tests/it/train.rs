@@ -8,6 +8,8 @@
 
 #[path = "train/bigram.rs"]
 mod bigram;
+#[path = "train/decoder.rs"]
+mod decoder;
 #[path = "train/parts.rs"]
 mod parts;
 #[path = "train/record.rs"]
