@@ -1,5 +1,6 @@
 //! `topalign compare`: evaluations made apart, paired by trace.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Console;
@@ -68,7 +69,8 @@ fn text(comparison: &Comparison) -> String {
             }
             let shown = traces.iter().take(SHOWN_MISSING).cloned().collect::<Vec<_>>().join(", ");
             let more = if traces.len() > SHOWN_MISSING { ", ..." } else { "" };
-            text.push_str(&format!("unpaired: {} answered by {has}, not by {lacks}: {shown}{more}\n", traces.len()));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "unpaired: {} answered by {has}, not by {lacks}: {shown}{more}", traces.len());
         }
     }
     text

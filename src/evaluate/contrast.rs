@@ -165,27 +165,18 @@ fn test(metric: Metric, pairs: &[Pair<'_>], resampling: Resampling) -> PairedTes
         let differences: Vec<f64> = pairs.iter().map(|pair| pair.a[0] - pair.b[0]).collect();
         return sign_flip(&differences, resampling);
     }
-    // Equal pairs cannot move H; the others in an order of their values, so that the order of rows reaches no draw.
-    let same = |pair: &&Pair<'_>| (0..2).all(|part| (pair.a[part] - pair.b[part]).abs() < 1e-12);
-    let mut fixed = [0.0; 2];
-    for pair in pairs.iter().filter(same) {
-        fixed[0] += pair.a[0];
-        fixed[1] += pair.a[1];
-    }
-    let mut moved: Vec<[f64; 4]> =
-        pairs.iter().filter(|pair| !same(pair)).map(|pair| [pair.a[0], pair.a[1], pair.b[0], pair.b[1]]).collect();
-    moved.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    let count = pairs.len() as f64;
-    let difference = |swaps: &[bool]| {
-        let (mut a, mut b) = (fixed, fixed);
-        for ([a0, a1, b0, b1], swap) in moved.iter().copied().zip(swaps) {
-            let (to_a, to_b) = if *swap { ([b0, b1], [a0, a1]) } else { ([a0, a1], [b0, b1]) };
-            a = [a[0] + to_a[0], a[1] + to_a[1]];
-            b = [b[0] + to_b[0], b[1] + to_b[1]];
-        }
-        h_score(a[0] / count, a[1] / count) - h_score(b[0] / count, b[1] / count)
+    let shift = |pair: &Pair<'_>| [pair.b[0] - pair.a[0], pair.b[1] - pair.a[1]];
+    let shifts: Vec<[f64; 2]> =
+        pairs.iter().map(shift).filter(|parts| parts.iter().any(|part| part.abs() > 1e-12)).collect();
+    let sum = |values: fn(&Pair<'_>) -> [f64; 2]| {
+        pairs.iter().map(values).fold([0.0; 2], |sum, value| [sum[0] + value[0], sum[1] + value[1]])
     };
-    swap_test(pairs.len(), moved.len(), difference, resampling)
+    let (a, b, count) = (sum(|pair| pair.a), sum(|pair| pair.b), pairs.len() as f64);
+    let difference = |[completed, leaked]: [f64; 2]| {
+        h_score((a[0] + completed) / count, (a[1] + leaked) / count)
+            - h_score((b[0] - completed) / count, (b[1] - leaked) / count)
+    };
+    swap_test(pairs.len(), &shifts, difference, resampling)
 }
 
 impl Contrast {

@@ -131,3 +131,48 @@ fn note(found: &Evidence) -> String {
     let tier = found.tier.map(|tier| name(serde_json::to_value(tier))).unwrap_or_default();
     format!("{target}: {kind}, {tier}{}", if found.weak { ", weak" } else { "" })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adjudicate::Tier;
+    use crate::contract::TargetKind;
+
+    fn found(start: usize, end: usize, kind: TargetKind) -> Evidence {
+        Evidence {
+            channel: "response".to_owned(),
+            span: [start, end],
+            target_id: Some("e1".to_owned()),
+            kind: Some(kind),
+            tier: Some(Tier::Exact),
+            weak: false,
+        }
+    }
+
+    fn marked(text: &str, evidence: &[Evidence]) -> String {
+        highlight(text, &evidence.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn overlapping_spans_mark_every_byte_once() {
+        let html = marked("abcdef", &[found(1, 4, TargetKind::Clue), found(3, 5, TargetKind::Label)]);
+        let expected = "a<mark class=\"e1\" title=\"e1: clue, exact\">bc</mark>\
+                        <mark class=\"e0\" title=\"e1: clue, exact; e1: label, exact\">d</mark>\
+                        <mark class=\"e0\" title=\"e1: label, exact\">e</mark>f";
+        assert_eq!(html, expected);
+    }
+
+    #[test]
+    fn markup_inside_a_marked_span_is_text() {
+        let html = marked("a <b>", &[found(2, 5, TargetKind::Label)]);
+        assert_eq!(html, "a <mark class=\"e0\" title=\"e1: label, exact\">&lt;b&gt;</mark>");
+    }
+
+    #[test]
+    fn spans_that_do_not_fit_the_text_mark_nothing() {
+        let wrong = [(0, 99), (2, 1), (1, 1), (1, 2)];
+        for (start, end) in wrong {
+            assert_eq!(marked("é\u{2028}", &[found(start, end, TargetKind::Label)]), "é\u{2424}", "{start}..{end}");
+        }
+    }
+}

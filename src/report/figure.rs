@@ -21,8 +21,14 @@ pub(super) struct Interval {
     pub interval: Option<(f64, f64)>,
 }
 
+/// Place of a share on the whole axis, 0 to 100%.
 fn x(share: f64) -> f64 {
-    LABEL + share.clamp(0.0, 1.0) * (WIDTH - LABEL - RIGHT)
+    place(share, 1.0)
+}
+
+/// Place of a share on an axis from 0 to `most`.
+fn place(share: f64, most: f64) -> f64 {
+    LABEL + (share / most).clamp(0.0, 1.0) * (WIDTH - LABEL - RIGHT)
 }
 
 fn open(title: &str, sentence: &str, height: f64) -> String {
@@ -33,12 +39,12 @@ fn open(title: &str, sentence: &str, height: f64) -> String {
     )
 }
 
-fn axis(out: &mut String, height: f64) {
-    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+fn axis(out: &mut String, height: f64, most: f64) {
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| part * most) {
         let _ = write!(
             out,
             "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"4\" y2=\"{1:.1}\"/><text class=\"tick\" x=\"{0:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">{3:.0}%</text>",
-            x(share),
+            place(share, most),
             height - 18.0,
             height - 5.0,
             100.0 * share
@@ -70,7 +76,7 @@ pub(super) fn intervals(title: &str, rows: &[Interval]) -> String {
     let height = rows.len() as f64 * ROW + 30.0;
     let sentence: Vec<String> = rows.iter().map(|row| format!("{} {}", row.name, percent(row.value))).collect();
     let mut out = open(title, &format!("{title}: {}.", sentence.join(", ")), height);
-    axis(&mut out, height);
+    axis(&mut out, height, 1.0);
     for (index, row) in rows.iter().enumerate() {
         let y = 10.0 + ROW * (index as f64 + 0.5);
         label(&mut out, &row.name, y);
@@ -97,7 +103,7 @@ pub(super) fn intervals(title: &str, rows: &[Interval]) -> String {
     out
 }
 
-/// Bars of several shares for each system, in the same colours throughout.
+/// Bars of several shares for each system, in the same colours throughout; the axis ends at 20, 40 or 100%.
 pub(super) fn bars(title: &str, keys: &[&str], rows: &[(String, Vec<Option<f64>>)]) -> String {
     let band = 11.0 * keys.len() as f64 + 10.0;
     let height = rows.len() as f64 * band + 28.0;
@@ -108,13 +114,15 @@ pub(super) fn bars(title: &str, keys: &[&str], rows: &[(String, Vec<Option<f64>>
     };
     let sentence: Vec<String> = rows.iter().map(said).collect();
     let mut out = open(title, &format!("{title}. {}.", sentence.join("; ")), height);
-    axis(&mut out, height);
+    let largest = rows.iter().flat_map(|(_, shares)| shares).flatten().fold(0.0_f64, |most, share| most.max(*share));
+    let most = [0.2, 0.4].into_iter().find(|most| largest <= *most).unwrap_or(1.0);
+    axis(&mut out, height, most);
     for (index, (name, shares)) in rows.iter().enumerate() {
         let top = 6.0 + band * index as f64;
         label(&mut out, name, top + (band - 10.0) / 2.0);
         for (bar, share) in shares.iter().enumerate() {
             let y = top + 11.0 * bar as f64;
-            let width = share.map_or(0.0, |share| x(share) - x(0.0));
+            let width = share.map_or(0.0, |share| place(share, most) - x(0.0));
             let _ = write!(
                 out,
                 "<rect class=\"bar f{bar}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"9\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\"{}>{}</text>",
@@ -141,7 +149,7 @@ pub(super) fn classes(title: &str, rows: &[(String, Vec<(Class, usize)>)]) -> St
     };
     let sentence: Vec<String> = rows.iter().map(said).collect();
     let mut out = open(title, &format!("{title}. {}.", sentence.join("; ")), height);
-    axis(&mut out, height);
+    axis(&mut out, height, 1.0);
     for (index, (name, counts)) in rows.iter().enumerate() {
         let top = 6.0 + ROW * index as f64;
         label(&mut out, name, top + 9.0);

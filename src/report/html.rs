@@ -62,21 +62,44 @@ pub(super) fn tick(value: f64, step: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A table in a box that scrolls sideways on its own; `head` and `rows` are markup.
-pub(super) fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+/// A column's heading and the side on which its cells stand.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Column {
+    /// Words, to the left.
+    Words(&'static str),
+    /// Figures, to the right.
+    Figures(&'static str),
+}
+
+impl Column {
+    fn parts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Words(heading) => (heading, " class=\"words\""),
+            Self::Figures(heading) => (heading, ""),
+        }
+    }
+}
+
+/// A table in a box that scrolls sideways on its own; `rows` are markup, the first cell of each names it.
+pub(super) fn table(caption: &str, head: &[Column], rows: &[Vec<String>]) -> String {
     let mut out = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table><caption>{0}</caption><thead><tr>",
         escape(caption)
     );
-    for cell in head {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
+    for column in head {
+        let (heading, class) = column.parts();
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(heading));
     }
     out.push_str("</tr></thead><tbody>");
     for row in rows {
         out.push_str("<tr>");
-        for (index, cell) in row.iter().enumerate() {
-            let _ =
-                if index == 0 { write!(out, "<th scope=\"row\">{cell}</th>") } else { write!(out, "<td>{cell}</td>") };
+        for (index, (cell, column)) in row.iter().zip(head).enumerate() {
+            let (_, class) = column.parts();
+            let _ = if index == 0 {
+                write!(out, "<th scope=\"row\"{class}>{cell}</th>")
+            } else {
+                write!(out, "<td{class}>{cell}</td>")
+            };
         }
         out.push_str("</tr>");
     }

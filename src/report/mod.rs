@@ -9,6 +9,7 @@ mod figure;
 mod folder;
 mod html;
 mod page;
+mod results;
 mod select;
 mod text;
 

@@ -79,7 +79,7 @@ impl Resampling {
         Estimate { value: Some(value), low: Some(low), high: Some(high), degenerate, reason: None }
     }
 
-    /// The statistic of each resample, in order; undefined ones are left out. Each resample has a ChaCha stream of its own, so
+    /// The statistic of each resample, in order; undefined ones are left out. Each resample has a stream of its own, so
     /// threads cannot change it.
     fn replicates(&self, name: &str, clusters: usize, statistic: &(impl Fn(&[u32]) -> Option<f64> + Sync)) -> Vec<f64> {
         let base = self.seed.stream(&format!("bootstrap/{name}"));

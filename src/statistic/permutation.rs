@@ -2,14 +2,16 @@
 //!
 //! In: paired differences, or a statistic of which pairs are swapped. Out: a two-sided [`PairedTest`].
 
+use std::collections::BTreeMap;
+
 use rand::RngExt as _;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Resampling;
 
-/// Pairs up to which every assignment is tried where no exact count by sums applies.
-const ENUMERATION_LIMIT: usize = 16;
+/// Combinations of kinds of pairs up to which an exact count is affordable.
+const COMBINATION_LIMIT: u64 = 1 << 20;
 
 /// Assignments up to this many pairs fit in a `u128` count.
 const COUNT_LIMIT: usize = 120;
@@ -58,39 +60,145 @@ pub fn sign_flip(differences: &[f64], resampling: Resampling) -> PairedTest {
     if let Some(steps) = on_grid(&moved) {
         return count_by_sums(&steps, differences.len());
     }
-    let swapped = |signs: &[bool]| {
-        moved.iter().zip(signs).map(|(difference, swap)| if *swap { -difference } else { *difference }).sum::<f64>()
-    };
-    swap_test(differences.len(), moved.len(), swapped, resampling)
+    // Swapping a pair takes its difference away twice.
+    let observed: f64 = moved.iter().sum();
+    let shifts: Vec<[f64; 1]> = moved.iter().map(|difference| [-2.0 * difference]).collect();
+    swap_test(differences.len(), &shifts, |[shift]| observed + shift, resampling)
 }
 
-/// Test of any statistic that changes its sign when all pairs are swapped. `statistic` sees which of the `movable` pairs
-/// (those whose swap can matter) are swapped, `[movable]`; `pairs` counts all of them.
-pub fn swap_test(
+/// Test of any difference of two systems under the swap of whole pairs. Swapping a pair moves what a system sums over its pairs
+/// by the pair's `shift`, `[moved pairs, parts]`; `statistic` gives the difference for a total of shifts, and `pairs` counts
+/// the unmoved pairs too. Equal (and opposite) shifts are counted together, which keeps samples of yes and no exact.
+pub fn swap_test<const N: usize>(
     pairs: usize,
-    movable: usize,
-    statistic: impl Fn(&[bool]) -> f64 + Sync,
+    shifts: &[[f64; N]],
+    statistic: impl Fn([f64; N]) -> f64 + Sync,
     resampling: Resampling,
 ) -> PairedTest {
-    let observed = statistic(&vec![false; movable]).abs();
-    let reaches = |swaps: &[bool]| statistic(swaps).abs() >= observed - 1e-9 * observed.max(1e-3);
-    if movable <= ENUMERATION_LIMIT {
-        let all = 1_u32 << movable;
-        let assignment = |bits: u32| (0..movable).map(|pair| bits >> pair & 1 == 1).collect::<Vec<bool>>();
-        let count = (0..all).into_par_iter().filter(|&bits| reaches(&assignment(bits))).count();
-        return exact(count as u128, movable, pairs);
+    let observed = statistic([0.0; N]).abs();
+    let reaches = |shift: [f64; N]| statistic(shift).abs() >= observed - 1e-9 * observed.max(1e-3);
+    let kinds = kinds(shifts);
+    let combinations = kinds.iter().try_fold(1_u64, |product, kind| product.checked_mul(kind.count as u64 + 1));
+    match combinations {
+        Some(combinations) if combinations <= COMBINATION_LIMIT => {
+            count_by_kinds(&kinds, combinations, pairs, shifts.len(), reaches)
+        }
+        _ => sample(&kinds, shifts.len(), reaches, resampling),
     }
+}
+
+/// Pairs whose swap moves the totals by `shift`, or by its opposite.
+struct Kind<const N: usize> {
+    shift: [f64; N],
+    count: usize,
+    /// Those that move by the opposite.
+    opposite: usize,
+}
+
+impl<const N: usize> Kind<N> {
+    /// Adds the shift of `up` pairs that stand on its side; with `opposite` of them there before, nothing has moved.
+    fn add(&self, up: usize, total: &mut [f64; N]) {
+        let steps = up as f64 - self.opposite as f64;
+        for (total, part) in total.iter_mut().zip(self.shift) {
+            *total += steps * part;
+        }
+    }
+}
+
+/// Kinds in the order of their shifts, whatever the order of the pairs.
+fn kinds<const N: usize>(shifts: &[[f64; N]]) -> Vec<Kind<N>> {
+    let mut kinds: BTreeMap<[i64; N], Kind<N>> = BTreeMap::new();
+    for shift in shifts {
+        let grid = shift.map(|part| (part * 1e9).round() as i64);
+        let opposite = grid.iter().find(|part| **part != 0).is_some_and(|part| *part < 0);
+        let (key, shift) = if opposite { (grid.map(|part| -part), shift.map(|part| -part)) } else { (grid, *shift) };
+        let kind = kinds.entry(key).or_insert(Kind { shift, count: 0, opposite: 0 });
+        kind.count += 1;
+        kind.opposite += usize::from(opposite);
+    }
+    kinds.into_values().collect()
+}
+
+/// All assignments, those of one kind counted by binomials: `up` of the kind's pairs stand on the side of its shift.
+fn count_by_kinds<const N: usize>(
+    kinds: &[Kind<N>],
+    combinations: u64,
+    pairs: usize,
+    movable: usize,
+    reaches: impl Fn([f64; N]) -> bool + Sync,
+) -> PairedTest {
+    let rows: Vec<Vec<u128>> = kinds.iter().map(|kind| binomials(kind.count.min(COUNT_LIMIT))).collect();
+    let shares: Vec<Vec<f64>> = kinds.iter().map(|kind| binomial_shares(kind.count)).collect();
+    let countable = movable <= COUNT_LIMIT;
+    let (mut count, mut share) = (0_u128, 0.0);
+    for combination in 0..combinations {
+        let mut rest = combination;
+        let (mut shift, mut ways, mut part) = ([0.0; N], 1_u128, 1.0);
+        for (place, kind) in kinds.iter().enumerate() {
+            let up = (rest % (kind.count as u64 + 1)) as usize;
+            rest /= kind.count as u64 + 1;
+            kind.add(up, &mut shift);
+            if countable {
+                ways *= rows[place][up];
+            } else {
+                part *= shares[place][up];
+            }
+        }
+        if reaches(shift) {
+            count += ways;
+            share += part;
+        }
+    }
+    if countable {
+        return exact(count, movable, pairs);
+    }
+    PairedTest { nonzero: movable, p: share.clamp(f64::MIN_POSITIVE, 1.0), p_fraction: None, method: Method::Exact }
+}
+
+/// C(n, k) for k = 0..=n.
+fn binomials(n: usize) -> Vec<u128> {
+    let mut row = vec![1_u128];
+    for _ in 0..n {
+        let mut next = vec![1_u128];
+        next.extend(row.windows(2).map(|pair| pair[0] + pair[1]));
+        next.push(1);
+        row = next;
+    }
+    row
+}
+
+/// C(n, k) / 2^n for k = 0..=n.
+fn binomial_shares(n: usize) -> Vec<f64> {
+    let mut row = vec![1.0_f64];
+    for _ in 0..n {
+        let mut next = vec![row[0] / 2.0];
+        next.extend(row.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])));
+        next.push(row[row.len() - 1] / 2.0);
+        row = next;
+    }
+    row
+}
+
+/// Seeded draws, each from a stream of its own.
+fn sample<const N: usize>(
+    kinds: &[Kind<N>],
+    movable: usize,
+    reaches: impl Fn([f64; N]) -> bool + Sync,
+    resampling: Resampling,
+) -> PairedTest {
     let base = resampling.seed.stream("swap");
     let draws = resampling.resamples.max(1);
-    let hits = (0..draws as u64)
-        .into_par_iter()
-        .filter(|&draw| {
-            let mut random = base.clone();
-            random.set_stream(draw);
-            let swaps: Vec<bool> = (0..movable).map(|_| random.random::<bool>()).collect();
-            reaches(&swaps)
-        })
-        .count();
+    let hit = |draw: &u64| {
+        let mut random = base.clone();
+        random.set_stream(*draw);
+        let mut shift = [0.0; N];
+        for kind in kinds {
+            let up = (0..kind.count).filter(|_| random.random::<bool>()).count();
+            kind.add(up, &mut shift);
+        }
+        reaches(shift)
+    };
+    let hits = (0..draws as u64).into_par_iter().filter(hit).count();
     // The assignment seen is one of the draws: p is never 0.
     let p = (hits + 1) as f64 / (draws + 1) as f64;
     let p_fraction = Some(format!("{}/{}", hits + 1, draws + 1));

@@ -111,17 +111,33 @@ fn a_sum_of_zero_gives_p_1_in_any_unit() {
     assert_eq!(sign_flip(&[0.1, 0.2, -0.3], Resampling::default()).p, 1.0);
 }
 
+/// p of every one of the 2^n assignments of signs, tried one by one.
+fn brute_force(differences: &[f64]) -> f64 {
+    let n = differences.len();
+    let observed = differences.iter().sum::<f64>().abs();
+    let reaches = |bits: u32| {
+        let sign = |place: usize| if bits >> place & 1 == 1 { -1.0 } else { 1.0 };
+        differences.iter().enumerate().map(|(place, value)| sign(place) * value).sum::<f64>().abs() >= observed - 1e-9
+    };
+    (0..1_u32 << n).filter(|&bits| reaches(bits)).count() as f64 / f64::from(1_u32 << n)
+}
+
 #[test]
-fn counting_by_sums_agrees_with_trying_every_assignment() {
-    let differences = [1.0, 0.5, -0.5, 2.0, 1.5, -1.0, 0.5, 1.0, 1.0, -0.5];
-    let by_sums = sign_flip(&differences, Resampling::default());
-    let by_trial = swap_test(
-        differences.len(),
-        differences.len(),
-        |swaps| differences.iter().zip(swaps).map(|(value, swap)| if *swap { -value } else { *value }).sum(),
-        Resampling::default(),
-    );
-    assert_eq!(by_sums, by_trial);
+fn exact_counts_agree_with_trying_every_assignment() {
+    let gridded = [1.0, 0.5, -0.5, 2.0, 1.5, -1.0, 0.5, 1.0, 1.0, -0.5];
+    assert_eq!(sign_flip(&gridded, Resampling::default()).p, brute_force(&gridded));
+    let irregular = [1.0, 2.0_f64.sqrt(), -3.0_f64.sqrt(), 5.0_f64.sqrt(), std::f64::consts::PI, -0.1, 0.7];
+    assert_eq!(sign_flip(&irregular, Resampling::default()).p, brute_force(&irregular));
+}
+
+#[test]
+fn a_swap_of_pairs_is_a_flip_of_signs_where_the_statistic_is_a_sum() {
+    let differences = [1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, 1.0];
+    let shifts: Vec<[f64; 2]> = differences.iter().map(|value| [-value, 0.0]).collect();
+    let observed: f64 = differences.iter().sum();
+    let test = swap_test(8, &shifts, |[shift, _]| observed + 2.0 * shift, Resampling::default());
+    assert_eq!(test, sign_flip(&differences, Resampling::default()));
+    assert_eq!(test.p, brute_force(&differences));
 }
 
 #[test]
