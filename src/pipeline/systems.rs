@@ -98,7 +98,8 @@ impl Pipeline<'_> {
             atomic::write(&out.join("summary.json"), &json)
         })?;
         // The page is cheap and shows wall times: it is always made anew.
-        Ok(())
+        let page = report::collect(&self.folder)?;
+        atomic::write(&self.path(REPORT), report::render(&page).as_bytes())
     }
 
     pub(super) fn summary(&self) -> Result<Summary> {
