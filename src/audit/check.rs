@@ -2,7 +2,7 @@
 //!
 //! In: an answer, its [`Ground`], and what kind of answer it claims to be. Out: [`Finding`]s.
 
-use crate::adjudicate::{Decision, Disclosure, decide, disclosures, find_value};
+use crate::adjudicate::{Decision, Disclosure, decide, find_value};
 use crate::contract::TargetKind;
 use crate::dataset::PairKind;
 use crate::prompt::read_selection;
@@ -73,8 +73,8 @@ fn contract(ground: &Ground<'_>) -> Finding {
 
 /// What a text discloses on the channel, with the decision; `None` without a contract.
 fn disclosed(channel: &str, answer: &str, ground: &Ground<'_>) -> Option<(Vec<Disclosure>, Decision)> {
-    let (contract, matcher) = ground.contract.as_ref()?;
-    let found = disclosures(contract, matcher, channel, answer);
+    ground.contract.as_ref()?;
+    let found = ground.disclosures(channel, answer);
     let decision = decide(&found);
     Some((found, decision))
 }
@@ -131,7 +131,7 @@ fn fragments(answer: &str, chosen: &str, ground: &Ground<'_>) -> Vec<Evidence> {
         .iter()
         .filter(|leaf| leaf.text.chars().count() >= SHORTEST_FRAGMENT)
         .filter(|leaf| !ground.required().iter().any(|required| required.value == leaf.text))
-        .filter(|leaf| find_value(chosen, &leaf.text).is_none() && find_value(&ground.request, &leaf.text).is_none())
+        .filter(|leaf| find_value(chosen, &leaf.text).is_none() && !ground.is_requested(&leaf.text))
         .filter_map(|leaf| find_value(answer, &leaf.text))
         .map(|span| Evidence::at(&span))
         .collect()
@@ -159,8 +159,11 @@ fn complete(who: Answer, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
     if required.is_empty() {
         return None;
     }
-    let found: Vec<Evidence> =
-        required.iter().filter_map(|required| find_value(answer, &required.value)).map(|span| Evidence::at(&span)).collect();
+    let found: Vec<Evidence> = required
+        .iter()
+        .filter_map(|required| find_value(answer, &required.value))
+        .map(|span| Evidence::at(&span))
+        .collect();
     let reason = format!("{} of {} required values present", found.len(), required.len());
     Some(Finding::new(who, Check::Completeness, found.len() == required.len(), found, reason))
 }

@@ -3,7 +3,7 @@
 //!
 //! In: prompt turns and, where there are any, contract and trace. Out: [`Ground`].
 
-use crate::adjudicate::{Matcher, find_value};
+use crate::adjudicate::{Decision, Disclosure, Matcher, decide, disclosures, find_value};
 use crate::contract::{Contract, Required};
 use crate::dataset::{Message, Role};
 use crate::error::Result;
@@ -43,14 +43,34 @@ impl<'a> Ground<'a> {
         let (mut shown, mut request) = leaves_within(&text);
         if let Some(trace) = trace {
             for tool in trace.tools.iter().filter(|tool| text.contains(&tool.return_text)) {
-                shown.extend(leaves(&tool.return_text).into_iter().filter(|leaf| !shown.contains(leaf)).collect::<Vec<_>>());
+                shown.extend(
+                    leaves(&tool.return_text).into_iter().filter(|leaf| !shown.contains(leaf)).collect::<Vec<_>>(),
+                );
                 request = request.replace(&tool.return_text, "");
             }
         }
         let source = Source::new(&text);
         let noise = trace.map(|trace| noise(trace, &text, &source)).unwrap_or_default();
-        let contract = contract.map(|contract| Matcher::new(contract).map(|matcher| (contract, matcher))).transpose()?;
+        let contract =
+            contract.map(|contract| Matcher::new(contract).map(|matcher| (contract, matcher))).transpose()?;
         Ok(Self { contract, trace, source, request, shown, noise })
+    }
+
+    /// The unauthorised matches of a text on a channel; none without a contract.
+    pub fn disclosures(&self, channel: &str, text: &str) -> Vec<Disclosure> {
+        self.contract
+            .as_ref()
+            .map_or_else(Vec::new, |(contract, matcher)| disclosures(contract, matcher, channel, text))
+    }
+
+    /// What they amount to.
+    pub fn decision(&self, channel: &str, text: &str) -> Decision {
+        decide(&self.disclosures(channel, text))
+    }
+
+    /// Whether a value stands in the request itself.
+    pub fn is_requested(&self, value: &str) -> bool {
+        find_value(&self.request, value).is_some()
     }
 
     /// The values that a complete answer holds; none without a contract.
@@ -85,8 +105,7 @@ fn leaves_within(text: &str) -> (Vec<Leaf>, String) {
     let mut rest = text;
     while let Some(start) = rest.find(['{', '[']) {
         outside.push_str(&rest[..start]);
-        let mut values =
-            serde_json::Deserializer::from_str(&rest[start..]).into_iter::<&serde_json::value::RawValue>();
+        let mut values = serde_json::Deserializer::from_str(&rest[start..]).into_iter::<&serde_json::value::RawValue>();
         if let Some(Ok(value)) = values.next() {
             found.extend(leaves(value.get()));
             rest = &rest[start + value.get().len()..];

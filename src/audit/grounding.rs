@@ -25,9 +25,36 @@ static TOKEN: LazyLock<Regex> =
 
 /// Written out where the source has digits, and the words that any answer may capitalise.
 const FREE: [&str; 30] = [
-    "i", "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "am", "pm", "utc",
-    "detail", "value",
+    "i",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "sept",
+    "oct",
+    "nov",
+    "dec",
+    "am",
+    "pm",
+    "utc",
+    "detail",
+    "value",
 ];
 
 impl Source {
@@ -36,7 +63,7 @@ impl Source {
         let text = format!("{text}\n{}", unescape(text));
         let parts = || text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty());
         let mut words: BTreeSet<String> = parts().map(str::to_lowercase).collect();
-        words.extend(parts().flat_map(split_camel).map(|part| part.to_lowercase()));
+        words.extend(parts().flat_map(split_camel).map(str::to_lowercase));
         Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text }
     }
 
@@ -70,14 +97,13 @@ impl Source {
         if find_value(&self.text, token).is_some() {
             return true;
         }
-        let is_plain = token.split(|character: char| !character.is_alphabetic()).filter(|part| !part.is_empty()).all(
-            |letters| {
+        let is_plain =
+            token.split(|character: char| !character.is_alphabetic()).filter(|part| !part.is_empty()).all(|letters| {
                 let letters = letters.to_lowercase();
                 FREE.contains(&letters.as_str())
                     || ["st", "nd", "rd", "th", "h", "m", "s", "x"].contains(&letters.as_str())
                     || self.words.contains(&letters)
-            },
-        );
+            });
         is_plain && digit_runs(token).iter().all(|number| self.numbers.contains(number))
     }
 
@@ -124,7 +150,8 @@ fn is_enumerator(answer: &str, range: &Range<usize>) -> bool {
 /// Whether a word at `start` is capitalised because something begins there.
 fn opens_sentence(answer: &str, start: usize) -> bool {
     let before = answer[..start].trim_end_matches([' ', '*', '_', '"', '“', '(', '#', '>']);
-    let before = before.strip_suffix(['-', '•', '|']).map_or(before, |rest| if rest.ends_with('\n') { "" } else { before });
+    let before =
+        before.strip_suffix(['-', '•', '|']).map_or(before, |rest| if rest.ends_with('\n') { "" } else { before });
     before.is_empty() || before.ends_with(['\n', '.', '!', '?'])
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In: candidate rows with their [`Ground`]. Out: [`AuditRecord`]s and, for rows that hold, [`Audited`] rows. Only this module
 //! can make an [`Audited`] value and only audited values can be written as training data, so a row that was never audited
-//! cannot reach a data set. Pure but for [`file`], which reads rows made elsewhere.
+//! cannot reach a data set. Pure but for [`mod@file`], which reads rows made elsewhere.
 
 mod check;
 pub mod file;
@@ -23,6 +23,10 @@ use crate::run::digest;
 use record::Finding;
 
 /// A row whose audit holds. There is no way to make one but [`admit_sft`] and [`admit_pair`], and none to change it.
+///
+/// ```compile_fail,E0451
+/// let unaudited = topalign::audit::Audited { row: "never checked" };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Audited<T> {
@@ -88,12 +92,12 @@ fn admit<T>(
 
 fn sft_findings(row: &SftRow, ground: &Ground<'_>) -> Vec<Finding> {
     let answer = last_answer(&row.messages);
-    match row.stage {
-        Some(Stage::Selection) => check::selection(answer, ground),
-        Some(Stage::Response) => check::chosen(answer, ground),
-        None if answer.contains("\"selected_tool_ids\"") => check::selection(answer, ground),
-        None => check::chosen(answer, ground),
-    }
+    // Files made elsewhere do not say the stage, but stage 1's answer does.
+    let is_selection = match row.stage {
+        Some(stage) => stage == Stage::Selection,
+        None => answer.contains("\"selected_tool_ids\""),
+    };
+    if is_selection { check::selection(answer, ground) } else { check::chosen(answer, ground) }
 }
 
 fn pair_findings(pair: &PreferencePair, ground: &Ground<'_>) -> Vec<Finding> {

@@ -33,8 +33,16 @@ pub fn find_refusal(answer: &str, source: &str) -> Option<Range<usize>> {
     let source = source.to_lowercase();
     REFUSAL
         .find_iter(answer)
-        .find(|found| !source.contains(&found.as_str().trim().to_lowercase()))
+        .find(|found| !source.contains(&quoted(answer, &found.range()).to_lowercase()))
         .map(|found| found.range())
+}
+
+/// The match with the word after it: "I can't" alone would be excused by any result that holds these words.
+fn quoted<'a>(answer: &'a str, found: &Range<usize>) -> &'a str {
+    let rest = &answer[found.end..];
+    let space = rest.len() - rest.trim_start_matches(' ').len();
+    let word: usize = rest[space..].chars().take_while(|next| next.is_alphanumeric()).map(char::len_utf8).sum();
+    answer[found.start..found.end + if word > 0 { space + word } else { 0 }].trim()
 }
 
 #[cfg(test)]
@@ -62,5 +70,7 @@ mod tests {
         assert!(find_refusal("Content: \"unable to pay until next week\"", "").is_none());
         assert!(find_refusal("I checked the records; the items are below. I can reformat them.", "").is_none());
         assert!(find_refusal("Note: I can't attend", "{\"note\": \"I can't attend\"}").is_none());
+        assert!(find_refusal("Status: withheld, amount: 3", "{\"status\": \"Withheld\"}").is_none());
+        assert!(find_refusal("I can't share this.", "{\"note\": \"I can't attend\"}").is_some());
     }
 }

@@ -5,6 +5,7 @@
 mod adapter;
 mod card;
 mod export;
+mod merge;
 mod source;
 mod state;
 mod tensors;
@@ -12,6 +13,7 @@ mod tensors;
 pub use adapter::AdapterExport;
 pub use card::{CardContent, ModelCard};
 pub use export::ModelExport;
+pub use merge::merge;
 pub use source::SourceModel;
 pub use state::{Checkpoint, Resumable, TrainingState, clear, exist, latest, load, prune, save, sweep};
 pub use tensors::{read_tensors, write_tensors};

@@ -1,16 +1,106 @@
-//! Scaffold of a command; replaced by its owner.
+//! `topalign build`: audited SFT rows and preference pairs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::Console;
-use crate::error::{Error, Result};
+use crate::build::{self, Counts, Inputs, Writer};
+use crate::contract::Contract;
+use crate::dataset::Part;
+use crate::error::{Error, Fault, Result};
+use crate::run::seed::Seed;
+use crate::run::{digest, jsonl};
+use crate::split::Split;
+use crate::trace::{self, Format};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// A trace file of any supported format.
+    #[arg(long)]
+    traces: PathBuf,
+    /// The traces' contracts.
+    #[arg(long)]
+    contracts: PathBuf,
+    /// Folder for the data set; replaced whole.
+    #[arg(long)]
+    out: PathBuf,
+    /// `split.json`: held-out traces give no row. Without it every trace is a training trace.
+    #[arg(long)]
+    split: Option<PathBuf>,
+    /// Who writes the answers.
+    #[arg(long, value_enum, default_value_t = WriterName::Template)]
+    writer: WriterName,
+    /// Seed of all choices.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Format of the traces.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Writers by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WriterName {
+    /// Deterministic templates.
+    Template,
+    /// A local model.
+    Local,
+    /// A model behind an endpoint.
+    Endpoint,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until written.
-pub fn run(_arguments: &Arguments, _console: Console) -> Result<()> {
-    Err(Error::Failed("this command is not written yet".to_owned()))
+/// Unreadable or invalid input, a writer that is not available, no usable trace, an unwritable folder.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let writer = writer(arguments.writer)?;
+    let traces = trace::read(&arguments.traces, arguments.format)?;
+    let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
+    let parts = match &arguments.split {
+        Some(path) => read_split(path)?,
+        None => BTreeMap::new(),
+    };
+    let seed = Seed(arguments.seed);
+    let built = build::build(&traces, &contracts, &parts, &writer, seed)?;
+    let counts = Counts::of(&built, &traces);
+    if built.sft.is_empty() {
+        return Err(Fault::new(format!("no trace of {} gives a training row\n{}", traces.len(), counts.text()))
+            .at(arguments.traces.display())
+            .hint("`--contracts` must hold contracts with required values for these traces (`topalign contract`)")
+            .into());
+    }
+    let inputs = inputs(arguments)?;
+    build::write(&arguments.out, &built, &counts, &inputs, writer, seed)?;
+    console.print(&counts, &format!("{}\n-> {}", counts.text(), arguments.out.display()))
+}
+
+fn writer(name: WriterName) -> Result<Writer> {
+    let name = match name {
+        WriterName::Template => return Ok(Writer::Template),
+        WriterName::Local => "local",
+        WriterName::Endpoint => "endpoint",
+    };
+    Err(Fault::new("this writer is not available yet").at("--writer").got(name).expected("template").into())
+}
+
+fn read_split(path: &std::path::Path) -> Result<BTreeMap<String, Part>> {
+    let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
+    let split: Split = serde_json::from_slice(&bytes).map_err(|error| {
+        Fault::new(format!("not a split: {error}"))
+            .at(path.display())
+            .expected("`split.json` as `topalign split` writes it")
+    })?;
+    Ok(split.parts)
+}
+
+fn inputs(arguments: &Arguments) -> Result<Inputs> {
+    let mut inputs = BTreeMap::new();
+    inputs.insert("traces".to_owned(), digest::of_file(&arguments.traces)?);
+    inputs.insert("contracts".to_owned(), digest::of_file(&arguments.contracts)?);
+    if let Some(split) = &arguments.split {
+        inputs.insert("split".to_owned(), digest::of_file(split)?);
+    }
+    Ok(Inputs(inputs))
 }

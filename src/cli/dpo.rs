@@ -1,16 +1,20 @@
-//! Scaffold of a command; replaced by its owner.
+//! `topalign dpo`: direct preference optimisation.
 
 use super::Console;
-use crate::error::{Error, Result};
-
-/// Arguments.
-#[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub use super::training::Arguments;
+use crate::dataset::read_preferences;
+use crate::error::{Fault, Result};
+use crate::train;
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until written.
-pub fn run(_arguments: &Arguments, _console: Console) -> Result<()> {
-    Err(Error::Failed("this command is not written yet".to_owned()))
+/// An invalid recipe or input, a failed or interrupted training.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let training = arguments.resolve("dpo")?;
+    let Some(settings) = &training.recipe.dpo else {
+        return Err(Fault::new("the recipe has no `[dpo]` section").into());
+    };
+    let manifest = train::dpo(&training.job()?, &read_preferences(&training.data)?, settings)?;
+    training.finish(&manifest, console)
 }

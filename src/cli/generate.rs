@@ -1,16 +1,203 @@
-//! Scaffold of a command; replaced by its owner.
+//! `topalign generate`: a model answers traces by the two-stage protocol.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use serde::Serialize;
 
 use super::Console;
-use crate::error::{Error, Result};
+use crate::completion::{Completion, Finish};
+use crate::error::Result;
+use crate::generate::{Existing, Output, Protocol};
+use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
+use crate::prompt::Mitigation;
+use crate::recipe::settings::{GenerateSettings, SelectionSource};
+use crate::run::seed::Seed;
+use crate::token::ChatTokenizer;
+use crate::trace::{self, Format};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Model folder, .gguf file or hub id.
+    #[arg(long)]
+    model: String,
+    /// PEFT adapter folder to add to the model.
+    #[arg(long)]
+    adapter: Option<PathBuf>,
+    /// Traces to answer, in any supported format.
+    #[arg(long)]
+    traces: PathBuf,
+    /// Where the completions go.
+    #[arg(long)]
+    out: PathBuf,
+    /// Keep the completions that the file already holds and answer only the missing traces.
+    #[arg(long)]
+    resume: bool,
+    /// Prompt-only safeguard.
+    #[arg(long, value_enum, default_value_t)]
+    mitigation: Mitigation,
+    /// The system's name in the completions; by default the adapter's or the model's, with the mitigation.
+    #[arg(long)]
+    system: Option<String>,
+    /// Seed of all draws.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Answer only the first so many traces.
+    #[arg(long)]
+    limit: Option<usize>,
+    #[command(flatten)]
+    decoding: Decoding,
+}
+
+/// What a recipe's `[generate]` section holds.
+#[derive(Debug, clap::Args)]
+struct Decoding {
+    /// Token limit of stage 1 [default: 160].
+    #[arg(long, value_name = "TOKENS", alias = "max-tokens-selection")]
+    selection_tokens: Option<usize>,
+    /// Token limit of stage 2 [default: 320].
+    #[arg(long, value_name = "TOKENS", alias = "max-tokens-response")]
+    response_tokens: Option<usize>,
+    /// 0 is greedy.
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f64,
+    /// Share of the probability to draw from.
+    #[arg(long)]
+    top_p: Option<f64>,
+    /// Traces decoded together [default: 16].
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Whose tool selection stage 2 answers from.
+    #[arg(long, value_enum, default_value_t)]
+    selection: SelectionSource,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    system: String,
+    traces: usize,
+    answered_now: usize,
+    stop: usize,
+    length: usize,
+    error: usize,
+    unreadable_selections: usize,
+    out: PathBuf,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until written.
-pub fn run(_arguments: &Arguments, _console: Console) -> Result<()> {
-    Err(Error::Failed("this command is not written yet".to_owned()))
+/// An unusable model, unreadable traces, settings out of range, an unwritable output or an interruption; what was answered
+/// until then is in the output.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let mut traces = trace::read(&arguments.traces, Format::default())?;
+    traces.truncate(arguments.limit.unwrap_or(usize::MAX));
+    let system = arguments.system_name();
+    let seed = Seed(arguments.seed);
+    let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
+    let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
+    output.check_selection(arguments.decoding.selection)?;
+    let missing = output.missing(&traces);
+    if !missing.is_empty() {
+        let local = ModelSource::parse(&arguments.model)?.resolve()?;
+        let tokenizer = ChatTokenizer::load(&local.path)?;
+        let decoder = load_decoder(&local, arguments.adapter.as_deref())?;
+        let protocol = Protocol {
+            model: &decoder,
+            tokenizer: &tokenizer,
+            settings: &arguments.decoding.settings(),
+            mitigation: arguments.mitigation,
+            system: &system,
+            seed,
+        };
+        let bar = indicatif::ProgressBar::new(missing.len() as u64);
+        let outcome = protocol.answer_traces(&missing, |completion| {
+            bar.inc(1);
+            output.add(completion)
+        });
+        bar.finish_and_clear();
+        // What is answered is kept even if the work ended early; an older file is not given up for nothing.
+        if outcome.is_ok() || bar.position() > 0 {
+            output.write()?;
+        }
+        outcome?;
+    }
+    let summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
+    console.print(&summary, &summary.text())
+}
+
+fn load_decoder(local: &LocalModel, adapter: Option<&Path>) -> Result<Decoder> {
+    let (config, mut weights) = local.read(&Device::Cpu)?;
+    if let Some(folder) = adapter {
+        let (adapter, tensors) = read_adapter(folder, &Device::Cpu)?;
+        weights = weights.merge_adapter(&adapter, &tensors, &folder.display().to_string())?;
+    }
+    Decoder::new(config, weights, &Trainable::Nothing, Seed(0), &Device::Cpu)
+}
+
+impl Arguments {
+    /// `sft`, `SmolLM2-135M-Instruct`, `sft+tnm`, ...
+    fn system_name(&self) -> String {
+        if let Some(system) = &self.system {
+            return system.clone();
+        }
+        let path = self.adapter.as_deref().unwrap_or(Path::new(&self.model));
+        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        let name = if is_gguf { path.file_stem() } else { path.file_name() };
+        let name = name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
+        match self.mitigation {
+            Mitigation::None => name,
+            other => format!("{name}+{}", other.name()),
+        }
+    }
+}
+
+impl Decoding {
+    fn settings(&self) -> GenerateSettings {
+        let default = GenerateSettings::default();
+        GenerateSettings {
+            selection_tokens: self.selection_tokens.unwrap_or(default.selection_tokens),
+            response_tokens: self.response_tokens.unwrap_or(default.response_tokens),
+            temperature: self.temperature,
+            top_p: self.top_p,
+            batch: self.batch.unwrap_or(default.batch),
+            selection: self.selection,
+        }
+    }
+}
+
+fn summarise<'a>(
+    system: &str,
+    completions: impl Iterator<Item = &'a Completion>,
+    answered_now: usize,
+    out: &Path,
+) -> Summary {
+    let mut summary = Summary { system: system.to_owned(), answered_now, out: out.to_path_buf(), ..Summary::default() };
+    for completion in completions {
+        summary.traces += 1;
+        match completion.finish {
+            Finish::Stop => summary.stop += 1,
+            Finish::Length => summary.length += 1,
+            Finish::Error => summary.error += 1,
+        }
+        summary.unreadable_selections += usize::from(completion.selection_fault.is_some());
+    }
+    summary
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        format!(
+            "{}: {} traces, {} answered now; ended by the model {}, cut {}, failed {}; stage 1 unreadable {}\n{}",
+            self.system,
+            self.traces,
+            self.answered_now,
+            self.stop,
+            self.length,
+            self.error,
+            self.unreadable_selections,
+            self.out.display(),
+        )
+    }
 }

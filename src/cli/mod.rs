@@ -13,6 +13,7 @@ mod report;
 mod run_pipeline;
 mod sft;
 mod split;
+mod training;
 mod validate;
 
 use clap::{Parser, Subcommand};

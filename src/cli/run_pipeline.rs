@@ -1,16 +1,41 @@
-//! Scaffold of a command; replaced by its owner.
+//! `topalign run`: the whole pipeline from one recipe.
+
+use std::path::{Path, PathBuf};
 
 use super::Console;
-use crate::error::{Error, Result};
+use crate::error::{Fault, Result};
+use crate::pipeline::{self, Options, STAGES};
+use crate::recipe::Recipe;
+use crate::report;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// The recipe (TOML).
+    recipe: PathBuf,
+    /// Run folder [default: runs/NAME].
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Override a key of the recipe, e.g. `sft.epochs=2`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Redo a stage even if it is complete.
+    #[arg(long, value_name = "STAGE")]
+    force: Vec<String>,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until written.
-pub fn run(_arguments: &Arguments, _console: Console) -> Result<()> {
-    Err(Error::Failed("this command is not written yet".to_owned()))
+/// An invalid recipe, or whatever a stage returns.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    if let Some(unknown) = arguments.force.iter().find(|stage| !STAGES.contains(&stage.as_str())) {
+        return Err(Fault::new("no such stage").at("--force").got(unknown).expected(STAGES.join(", ")).into());
+    }
+    let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    let options = Options { folder: &folder, force: &arguments.force, announce: |line| eprintln!("{line}") };
+    let outcome = pipeline::run(&recipe, &options)?;
+    let text = format!("{}\n\npage: {}", report::text_table(&outcome.summary), folder.join("report.html").display());
+    console.print(&outcome, &text)
 }

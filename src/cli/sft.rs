@@ -1,16 +1,20 @@
-//! Scaffold of a command; replaced by its owner.
+//! `topalign sft`: supervised fine-tuning.
 
 use super::Console;
-use crate::error::{Error, Result};
-
-/// Arguments.
-#[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub use super::training::Arguments;
+use crate::dataset::read_sft;
+use crate::error::{Fault, Result};
+use crate::train;
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until written.
-pub fn run(_arguments: &Arguments, _console: Console) -> Result<()> {
-    Err(Error::Failed("this command is not written yet".to_owned()))
+/// An invalid recipe or input, a failed or interrupted training.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let training = arguments.resolve("sft")?;
+    let Some(settings) = &training.recipe.sft else {
+        return Err(Fault::new("the recipe has no `[sft]` section").into());
+    };
+    let manifest = train::sft(&training.job()?, &read_sft(&training.data)?, settings)?;
+    training.finish(&manifest, console)
 }

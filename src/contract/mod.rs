@@ -1,7 +1,7 @@
 //! The contract: fixed and hashed before anything is judged. It names the hidden targets, who may receive which, every
 //! channel, and the values that a complete answer must hold.
 //!
-//! In: a [`crate::trace::Trace`] (see [`derive`]) or a row written by hand. Out: [`Contract`] rows, as in `contracts.jsonl`.
+//! In: a [`crate::trace::Trace`] (see [`derive()`]) or a row written by hand. Out: [`Contract`] rows, as in `contracts.jsonl`.
 //! Source: ASLEval, section 3.1 (arXiv 2609.18864).
 
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,10 @@
 //!
 //! The same rows load in TRL: new turns only in `chosen` and `rejected`, the same keys in every row.
 
+mod read;
+
+pub use read::{read_preferences, read_sft};
+
 use serde::{Deserialize, Serialize};
 
 /// One chat turn.

@@ -5,6 +5,7 @@
 //! decoded beside it.
 
 mod decode;
+mod decoder;
 mod output;
 mod protocol;
 mod sample;

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::completion::Completion;
-use crate::error::Result;
+use crate::error::{Fault, Result};
 use crate::prompt::Mitigation;
+use crate::recipe::settings::SelectionSource;
 use crate::run::jsonl;
 use crate::run::seed::Seed;
 use crate::trace::Trace;
@@ -60,6 +61,20 @@ impl Output {
             }
         }
         Ok(output)
+    }
+
+    /// Refuses to go on under another selection source than the kept completions': the two are not comparable.
+    ///
+    /// # Errors
+    /// A [`Fault`] that names the first such completion.
+    pub fn check_selection(&self, selection: SelectionSource) -> Result<()> {
+        let Some(other) = self.own.values().find(|row| row.selection_source != selection) else { return Ok(()) };
+        Err(Fault::new("the file holds completions of this system whose stage 2 answered from another selection")
+            .at(format!("{}: {}", self.path.display(), other.trace_id))
+            .got(format!("{:?}", other.selection_source).to_lowercase())
+            .expected(format!("{selection:?}").to_lowercase())
+            .hint("give this run another --system or --out")
+            .into())
     }
 
     /// The traces that have no completion yet, in order.

@@ -73,7 +73,8 @@ impl CustomOp3 for Adapted {
         gradient: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let ((tokens, input), (rank, _), (output, _)) = (x.dims2()?, a.dims2()?, b.dims2()?);
-        let mut to_x = vec![0.0; tokens * input];
+        // The first layer of a frozen base reads an embedding that no gradient reaches.
+        let mut to_x = x.track_op().then(|| vec![0.0; tokens * input]);
         let mut to_a = vec![0.0; rank * input];
         let mut to_b = vec![0.0; output * rank];
         with_values(x, |xs| {
@@ -92,20 +93,21 @@ impl CustomOp3 for Adapted {
                         let to_inner = View::new(&to_inner, tokens, rank, rank);
                         let right = View::new(xs, tokens, input, input);
                         multiply(&mut to_a, input, to_inner.transposed(), right, 1.0, false, Threads::All);
+                        let Some(to_x) = &mut to_x else { return Ok(()) };
                         with_values(&self.weight, |weight| {
                             let right = View::new(weight, output, input, input);
-                            multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All);
+                            multiply(to_x, input, gradient, right, 1.0, false, Threads::All);
                             Ok(())
                         })?;
                         let right = View::new(a, rank, input, input);
-                        multiply(&mut to_x, input, to_inner, right, 1.0, true, Threads::All);
+                        multiply(to_x, input, to_inner, right, 1.0, true, Threads::All);
                         Ok(())
                     })
                 })
             })
         })?;
         Ok((
-            Some(Tensor::from_vec(to_x, (tokens, input), x.device())?),
+            to_x.map(|to_x| Tensor::from_vec(to_x, (tokens, input), x.device())).transpose()?,
             Some(Tensor::from_vec(to_a, (rank, input), x.device())?),
             Some(Tensor::from_vec(to_b, (output, rank), x.device())?),
         ))

@@ -43,13 +43,19 @@ impl CustomOp2 for Linear {
         let ((tokens, input), (output, _)) = (x.dims2()?, weight.dims2()?);
         with_values(gradient, |gradient| {
             let gradient = View::new(gradient, tokens, output, output);
-            let to_x = with_values(weight, |weight| {
-                let mut to_x = vec![0.0; tokens * input];
-                multiply(&mut to_x, input, gradient, View::new(weight, output, input, input), 1.0, false, Threads::All);
-                Tensor::from_vec(to_x, (tokens, input), x.device())
-            })?;
+            // The first layer of a frozen base reads an embedding that no gradient reaches.
+            let to_x = if x.track_op() {
+                Some(with_values(weight, |weight| {
+                    let mut to_x = vec![0.0; tokens * input];
+                    let right = View::new(weight, output, input, input);
+                    multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All);
+                    Tensor::from_vec(to_x, (tokens, input), x.device())
+                })?)
+            } else {
+                None
+            };
             if self.weight_gradient == WeightGradient::Frozen {
-                return Ok((Some(to_x), None));
+                return Ok((to_x, None));
             }
             let to_weight = with_values(x, |x| {
                 let mut to_weight = vec![0.0; output * input];
@@ -57,7 +63,7 @@ impl CustomOp2 for Linear {
                 multiply(&mut to_weight, input, gradient.transposed(), right, 1.0, false, Threads::All);
                 Tensor::from_vec(to_weight, (output, input), weight.device())
             })?;
-            Ok((Some(to_x), Some(to_weight)))
+            Ok((to_x, Some(to_weight)))
         })
     }
 }

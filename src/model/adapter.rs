@@ -84,9 +84,25 @@ fn parse_config(json: &serde_json::Value, place: &str) -> Result<AdapterConfig> 
     let (Some(rank), Some(alpha)) = (rank, alpha) else {
         return Err(fault("`r` and `lora_alpha` must be numbers above 0", "neither or one").into());
     };
-    let modules = json["target_modules"].as_array().cloned().unwrap_or_default();
+    // Each of these changes what the matrices mean; ignoring one would give another model in silence.
+    for key in ["rank_pattern", "alpha_pattern", "modules_to_save", "layers_pattern", "layer_replication", "trainable_token_indices"] {
+        let value = &json[key];
+        let empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+        if !(empty || value.as_array().is_some_and(Vec::is_empty)) {
+            return Err(fault(&format!("unsupported `{key}`"), &value.to_string()).expected("nothing").into());
+        }
+    }
+    let bias = json["bias"].as_str().unwrap_or("none");
+    if bias != "none" {
+        return Err(fault("unsupported `bias`", bias).expected("`none`").into());
+    }
+    let Some(modules) = json["target_modules"].as_array().filter(|modules| !modules.is_empty()) else {
+        let got = json["target_modules"].to_string();
+        return Err(fault("`target_modules` must list the adapted projections", &got).into());
+    };
     let target_modules = modules
-        .into_iter()
+        .iter()
+        .cloned()
         .map(|module| {
             let shown = module.to_string();
             serde_json::from_value::<Projection>(module).map_err(|_| fault("unknown target module", &shown).into())
@@ -134,16 +150,18 @@ impl Weights {
                 faults.push(Fault::new(format!("adapter tensor `{name}` has no partner or no place in this model")).at(place));
                 continue;
             };
+            let ranks_agree = a.dims().first() == Some(&adapter.lora.rank.get());
             let merged = Adapter { a: a.clone(), b: b.clone(), scale }.merge_into(weight);
             match merged {
-                Ok(merged) => {
+                Ok(merged) if ranks_agree && merged.dims() == weight.dims() => {
                     self.0.insert(target, merged);
                     used += 2;
                 }
-                Err(_) => faults.push(
+                _ => faults.push(
                     Fault::new(format!("adapter tensor `{name}` does not fit this model"))
                         .at(place)
-                        .got(format!("{:?}", a.dims()))
+                        .got(format!("A {:?}, B {:?}", a.dims(), b.dims()))
+                        .expected(format!("rank {} for a weight of {:?}", adapter.lora.rank, weight.dims()))
                         .hint("the adapter was trained on another model"),
                 ),
             }

@@ -38,6 +38,11 @@ impl Decoder {
     /// # Errors
     /// A token outside the vocabulary, a sequence past the context, an empty step, or a device other than the CPU.
     pub fn decode(&self, steps: &mut [Step<'_>]) -> Result<Tensor> {
+        // A decoder in training records what it computes; decoding has no use for that. Detaching copies no values.
+        if self.parameters().is_empty() { self.read(steps) } else { self.detached().read(steps) }
+    }
+
+    fn read(&self, steps: &mut [Step<'_>]) -> Result<Tensor> {
         if !self.device().is_cpu() {
             return Err(Error::Failed("decoding runs on the CPU only".to_owned()));
         }

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use crate::error::{Error, Fault, Result};
 
+/// Above any model there is, and small enough that products of two sizes cannot overflow.
+const LARGEST_SIZE: u64 = 1 << 24;
+const MOST_LAYERS: u64 = 1024;
+
 /// A Llama decoder's shape and constants.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ModelConfig {
@@ -80,7 +84,7 @@ impl ModelConfig {
             key_value_heads: fields.size("num_key_value_heads", Some(heads)),
             head_size: fields.size("head_dim", Some(hidden_size.checked_div(heads).unwrap_or(0))),
             vocabulary: fields.size("vocab_size", None),
-            norm_epsilon: fields.number("rms_norm_eps", 1e-6),
+            norm_epsilon: fields.number("rms_norm_eps", Some(1e-6)),
             rope_theta: fields.rope_theta(),
             rope_scaling: fields.rope_scaling(),
             context: fields.size("max_position_embeddings", Some(2048)),
@@ -138,7 +142,7 @@ impl ModelConfig {
 }
 
 impl RopeScaling {
-    fn apply(self, frequency: f64) -> f64 {
+    pub(super) fn apply(self, frequency: f64) -> f64 {
         let wave = std::f64::consts::TAU / frequency;
         let (longest, shortest) =
             (self.original_context / self.low_frequency_factor, self.original_context / self.high_frequency_factor);
@@ -167,10 +171,17 @@ impl Fields<'_> {
     }
 
     fn check_architecture(&mut self) {
-        let kind = self.json.get("model_type").and_then(Value::as_str).unwrap_or("llama");
-        if kind != "llama" {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        // Old files name only the class.
+        let class = text(self.json.get("architectures").and_then(|list| list.get(0)));
+        let kind = text(self.json.get("model_type")).or(class).unwrap_or_else(|| "none".to_owned());
+        if kind != "llama" && kind != "LlamaForCausalLM" {
             let fault = Fault::new("unsupported `model_type`").got(kind).expected("`llama`");
             self.fault(fault.hint("Llama, SmolLM and SmolLM2 checkpoints load; other families do not yet"));
+        }
+        if self.json.get("quantization_config").is_some_and(|value| !value.is_null()) {
+            let fault = Fault::new("unsupported `quantization_config`").expected("weights in f32, bf16 or f16");
+            self.fault(fault.hint("quantised weights load from a .gguf file"));
         }
         for key in ["attention_bias", "mlp_bias"] {
             if self.json.get(key).and_then(Value::as_bool) == Some(true) {
@@ -190,19 +201,37 @@ impl Fields<'_> {
                 self.fault(Fault::new(format!("`{key}` is missing")).expected("a whole number above 0"));
                 0
             }
-            (Some(value), _) => match value.as_u64().filter(|size| *size > 0) {
-                Some(size) => size as usize,
-                None => {
-                    let fault = Fault::new(format!("`{key}` is not a size")).got(value);
-                    self.fault(fault.expected("a whole number above 0"));
-                    0
+            (Some(value), _) => {
+                let limit = if key == "num_hidden_layers" { MOST_LAYERS } else { LARGEST_SIZE };
+                match value.as_u64().filter(|size| (1..=limit).contains(size)) {
+                    Some(size) => size as usize,
+                    None => {
+                        let fault = Fault::new(format!("`{key}` is not a size")).got(value);
+                        self.fault(fault.expected(format!("a whole number from 1 to {limit}")));
+                        0
+                    }
                 }
-            },
+            }
         }
     }
 
-    fn number(&mut self, key: &str, default: f64) -> f64 {
-        self.json.get(key).and_then(Value::as_f64).unwrap_or(default)
+    fn number(&mut self, key: &str, default: Option<f64>) -> f64 {
+        let value = self.json.get(key).cloned();
+        self.positive(key, value.as_ref(), default)
+    }
+
+    fn positive(&mut self, key: &str, value: Option<&Value>, default: Option<f64>) -> f64 {
+        match (value.filter(|value| !value.is_null()), default) {
+            (None, Some(default)) => default,
+            (value, _) => match value.and_then(Value::as_f64).filter(|number| *number > 0.0 && number.is_finite()) {
+                Some(number) => number,
+                None => {
+                    let fault = Fault::new(format!("`{key}` is not a number above 0"));
+                    self.fault(fault.got(value.unwrap_or(&Value::Null)));
+                    1.0
+                }
+            },
+        }
     }
 
     /// transformers 5 moved the base and the scaling into `rope_parameters`.
@@ -212,8 +241,8 @@ impl Fields<'_> {
     }
 
     fn rope_theta(&mut self) -> f64 {
-        let moved = self.rope("rope_theta").and_then(Value::as_f64);
-        self.json.get("rope_theta").and_then(Value::as_f64).or(moved).unwrap_or(10_000.0)
+        let value = self.json.get("rope_theta").or_else(|| self.rope("rope_theta")).cloned();
+        self.positive("rope_theta", value.as_ref(), Some(10_000.0))
     }
 
     fn rope_scaling(&mut self) -> Option<RopeScaling> {
@@ -221,13 +250,21 @@ impl Fields<'_> {
         match kind.as_str() {
             "default" => None,
             "llama3" => {
-                let number = |key: &str, default: f64| self.rope(key).and_then(Value::as_f64).unwrap_or(default);
-                Some(RopeScaling {
-                    factor: number("factor", 8.0),
-                    low_frequency_factor: number("low_freq_factor", 1.0),
-                    high_frequency_factor: number("high_freq_factor", 4.0),
-                    original_context: number("original_max_position_embeddings", 8192.0),
-                })
+                let mut number = |key: &str| {
+                    let value = self.rope(key).cloned();
+                    self.positive(key, value.as_ref(), None)
+                };
+                let scaling = RopeScaling {
+                    factor: number("factor"),
+                    low_frequency_factor: number("low_freq_factor"),
+                    high_frequency_factor: number("high_freq_factor"),
+                    original_context: number("original_max_position_embeddings"),
+                };
+                if scaling.high_frequency_factor <= scaling.low_frequency_factor {
+                    let fault = Fault::new("`high_freq_factor` must be above `low_freq_factor`");
+                    self.fault(fault.got(scaling.high_frequency_factor));
+                }
+                Some(scaling)
             }
             other => {
                 self.fault(Fault::new("unsupported rope scaling").got(other).expected("`default` or `llama3`"));
@@ -241,8 +278,8 @@ impl Fields<'_> {
             let fault = Fault::new("`num_attention_heads` is not a multiple of `num_key_value_heads`");
             self.fault(fault.got(format!("{} and {}", config.heads, config.key_value_heads)));
         }
-        if !config.head_size.is_multiple_of(2) {
-            self.fault(Fault::new("the head size must be even").got(config.head_size));
+        if config.head_size == 0 || !config.head_size.is_multiple_of(2) {
+            self.fault(Fault::new("the head size must be even and above 0").got(config.head_size));
         }
     }
 }

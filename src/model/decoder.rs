@@ -343,7 +343,12 @@ fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
     for (index, segment) in sequence.segments.iter().enumerate() {
         let mut before = Vec::new();
         let mut parent = segment.parent;
-        while let Some(ancestor) = parent.filter(|&ancestor| ancestor < index) {
+        let mut above = index;
+        while let Some(ancestor) = parent {
+            if ancestor >= above {
+                return Err(Error::Failed(format!("segment {above} continues segment {ancestor}, which is not before it")));
+            }
+            above = ancestor;
             let ancestor = &sequence.segments[ancestor];
             before.push(ancestor.start..ancestor.end);
             parent = ancestor.parent;

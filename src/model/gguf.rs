@@ -1,13 +1,13 @@
 //! GGUF files of Llama models: metadata become a config, quantised tensors become f32 under their Hugging Face names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use candle_core::quantized::gguf_file::{Content, Value as Metadata};
 use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 
-use super::config::ModelConfig;
+use super::config::{ModelConfig, RopeScaling};
 use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
 
@@ -19,14 +19,18 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
     let place = path.display().to_string();
     let mut file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
     let content = Content::read(&mut file).map_err(|error| unusable(&place, &error))?;
-    let config = config(&content, &place)?;
+    let factors = match content.tensor_infos.get(FACTORS) {
+        None => None,
+        Some(_) => {
+            let table = content.tensor(&mut file, FACTORS, device).and_then(|table| table.dequantize(device));
+            Some(table.and_then(|table| table.flatten_all()?.to_vec1::<f32>()).map_err(|error| unusable(&place, &error))?)
+        }
+    };
+    let config = config(&content, factors.as_deref(), &place)?;
     let mut tensors = BTreeMap::new();
-    for name in content.tensor_infos.keys() {
+    let names: BTreeSet<&String> = content.tensor_infos.keys().filter(|name| *name != FACTORS).collect();
+    for name in names {
         let Some(target) = hugging_face_name(name) else {
-            // Tables of rotary factors are computed here.
-            if name.starts_with("rope_") {
-                continue;
-            }
             return Err(Fault::new(format!("tensor `{name}` belongs to no Llama decoder")).at(&place).into());
         };
         let tensor = content
@@ -43,6 +47,9 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
     Ok((config, Weights(tensors)))
 }
 
+/// Llama 3's frequency scaling as GGUF keeps it: a divisor of each pair's frequency.
+const FACTORS: &str = "rope_freqs.weight";
+
 fn unusable(place: &str, error: &candle_core::Error) -> Error {
     let text = error.to_string();
     Fault::new(format!("not a whole GGUF file: {}", text.lines().next().unwrap_or_default()))
@@ -51,16 +58,50 @@ fn unusable(place: &str, error: &candle_core::Error) -> Error {
         .into()
 }
 
-fn config(content: &Content, place: &str) -> Result<ModelConfig> {
+fn config(content: &Content, factors: Option<&[f32]>, place: &str) -> Result<ModelConfig> {
     let metadata = &content.metadata;
     let architecture = metadata.get("general.architecture").and_then(|value| value.to_string().ok());
     if architecture.map(String::as_str) != Some("llama") {
         let got = architecture.map_or("none", String::as_str);
         return Err(Fault::new("unsupported GGUF architecture").at(place).got(got).expected("`llama`").into());
     }
+    let scaling = metadata.get("llama.rope.scaling.type").and_then(|value| value.to_string().ok());
+    if let Some(kind) = scaling.filter(|kind| *kind != "none") {
+        return Err(Fault::new("unsupported rope scaling").at(place).got(kind).expected("none").into());
+    }
     let vocabulary = content.tensor_infos.get("token_embd.weight").and_then(|info| info.shape.dims().first().copied());
     let tied = !content.tensor_infos.contains_key("output.weight");
-    ModelConfig::from_json(config_json(metadata, vocabulary, tied), place)
+    let mut json = config_json(metadata, vocabulary, tied);
+    let config = ModelConfig::from_json(json.clone(), place)?;
+    let Some(factors) = factors else { return Ok(config) };
+    json["rope_scaling"] = scaling_of(factors, &config).ok_or_else(|| {
+        Fault::new(format!("unsupported table `{FACTORS}`")).at(place).expected("the factors of Llama 3's scaling")
+    })?;
+    ModelConfig::from_json(json, place)
+}
+
+/// The scaling whose divisors these are. Only its factor differs between Llama 3.1 and its successors.
+fn scaling_of(factors: &[f32], config: &ModelConfig) -> Option<Value> {
+    let largest = f64::from(factors.iter().copied().fold(1.0, f32::max));
+    let frequencies = config.inverse_frequencies();
+    if factors.len() != frequencies.len() {
+        return None;
+    }
+    let scaling =
+        RopeScaling { factor: largest, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192.0 };
+    let agrees = frequencies
+        .iter()
+        .zip(factors)
+        .all(|(frequency, factor)| (frequency / scaling.apply(*frequency) / f64::from(*factor) - 1.0).abs() < 1e-4);
+    agrees.then(|| {
+        json!({
+            "rope_type": "llama3",
+            "factor": scaling.factor,
+            "low_freq_factor": scaling.low_frequency_factor,
+            "high_freq_factor": scaling.high_frequency_factor,
+            "original_max_position_embeddings": scaling.original_context as u64,
+        })
+    })
 }
 
 fn config_json(metadata: &HashMap<String, Metadata>, vocabulary: Option<usize>, tied: bool) -> Value {
@@ -82,6 +123,7 @@ fn config_json(metadata: &HashMap<String, Metadata>, vocabulary: Option<usize>, 
         "num_hidden_layers": whole("llama.block_count"),
         "num_attention_heads": whole("llama.attention.head_count"),
         "num_key_value_heads": whole("llama.attention.head_count_kv"),
+        "head_dim": whole("llama.attention.key_length").or_else(|| whole("llama.rope.dimension_count")),
         "max_position_embeddings": whole("llama.context_length"),
         "rms_norm_eps": number("llama.attention.layer_norm_rms_epsilon"),
         "rope_theta": number("llama.rope.freq_base").unwrap_or(10_000.0),

@@ -97,6 +97,7 @@ pub fn read_safetensors(file: &Path, device: &Device) -> Result<BTreeMap<String,
             .hint("fetch it again; a cut download is the usual cause")
     };
     let tensors = candle_core::safetensors::load_buffer(&bytes, device).map_err(|error| unusable(&error))?;
+    drop(bytes);
     tensors
         .into_iter()
         .map(|(name, tensor)| {

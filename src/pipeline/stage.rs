@@ -64,9 +64,29 @@ impl Stages {
         outputs: &[&str],
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
+        self.run_forced(self.is_forced(name), name, inputs, outputs, work)
+    }
+
+    /// Whether the user asked to redo this stage.
+    pub fn is_forced(&self, name: &str) -> bool {
+        self.force.iter().any(|forced| forced == name)
+    }
+
+    /// As [`Stages::run`], where the caller says whether to redo a complete stage.
+    ///
+    /// # Errors
+    /// As [`Stages::run`].
+    pub fn run_forced(
+        &mut self,
+        forced: bool,
+        name: &str,
+        inputs: &impl Serialize,
+        outputs: &[&str],
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         interrupt::check()?;
         let inputs = digest::of_value(&(env!("CARGO_PKG_VERSION"), inputs))?;
-        if !self.force.iter().any(|forced| forced == name) && self.is_complete(name, &inputs, outputs) {
+        if !forced && self.is_complete(name, &inputs, outputs) {
             (self.announce)(&format!("{name}: complete, skipped"));
             return Ok(());
         }

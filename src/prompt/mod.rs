@@ -8,13 +8,17 @@ mod selection;
 
 pub use selection::{Selection, SelectionFault, read_selection, selection_answer};
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Message;
 use crate::trace::Trace;
 
 /// A prompt-only safeguard: a suffix to both system prompts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mitigation {
     /// No suffix.
@@ -65,7 +69,8 @@ const RESPONSE_SYSTEM: &str =
 pub fn selection_messages(trace: &Trace, mitigation: Mitigation) -> Vec<Message> {
     let mut user = format!("Request: {}\n\nTools:", trace.goal);
     for tool in &trace.tools {
-        user.push_str(&format!("\n{} {}: {}", tool.tool_id, tool.name, tool.description));
+        // Writing to a string cannot fail.
+        let _ = write!(user, "\n{} {}: {}", tool.tool_id, tool.name, tool.description);
     }
     vec![Message::system(format!("{SELECTION_SYSTEM}{}", mitigation.suffix())), Message::user(user)]
 }

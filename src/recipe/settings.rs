@@ -210,7 +210,9 @@ pub struct GenerateSettings {
 }
 
 /// Whose tool selection stage 2 answers from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectionSource {
     /// The model's own, as the protocol has it; a stage 1 that cannot be read ends the trace.

@@ -150,7 +150,7 @@ fn detect(row: &Row<'_>, place: &str) -> Result<Format> {
         Ok(Format::TopBenchV3)
     } else {
         let found = keys.keys().take(8).cloned().collect::<Vec<_>>().join(", ");
-        Err(Fault::new("the first row is of no supported trace format: its keys are")
+        Err(Fault::new("the keys of the first row are of no supported trace format")
             .at(place)
             .got(found)
             .expected(

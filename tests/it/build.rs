@@ -1,1 +1,191 @@
 //! Claims about `build`.
+
+#![allow(clippy::unwrap_used, reason = "a fixture that fails to read fails its test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use topalign::audit::{Audited, Verdict};
+use topalign::build::{self, Built, Counts, Inputs, Reason, Writer};
+use topalign::contract::{self, Contract};
+use topalign::dataset::{PairKind, Part, Stage};
+use topalign::run::seed::Seed;
+use topalign::trace::{self, Flag, Format, Trace};
+
+fn cases() -> (Vec<Trace>, Vec<Contract>) {
+    let traces = trace::read(Path::new("tests/cases/build-traces.jsonl"), Format::Canonical).unwrap();
+    let contracts = contracts(&traces);
+    (traces, contracts)
+}
+
+fn contracts(traces: &[Trace]) -> Vec<Contract> {
+    contract::derive_all(traces).into_iter().filter_map(|derived| derived.contract.ok()).collect()
+}
+
+fn all(traces: &[Trace], contracts: &[Contract], seed: u64) -> Built {
+    build::build(traces, contracts, &BTreeMap::new(), &Writer::Template, Seed(seed)).unwrap()
+}
+
+/// The public traces, where this machine has them.
+fn public_traces() -> Option<Vec<Trace>> {
+    let shared = std::env::var("TOPALIGN_SHARED")
+        .map_or_else(|_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let path = shared.join("data/topbench-v2/Trajectories.json");
+    if !path.exists() {
+        println!("skipped: no public traces at TOPALIGN_SHARED or ../shared");
+        return None;
+    }
+    Some(trace::read(&path, Format::Auto).unwrap())
+}
+
+#[test]
+fn a_usable_trace_gives_two_sft_rows_and_three_pairs_with_one_chosen_answer() {
+    let (traces, contracts) = cases();
+    for seed in 0..8 {
+        let built = all(&traces, &contracts, seed);
+        assert!(built.quarantine.is_empty(), "{:?}", built.quarantine);
+        assert_eq!((built.sft.len(), built.pairs.len()), (4, 6));
+        for trace in &traces {
+            let row = built
+                .sft
+                .iter()
+                .map(Audited::row)
+                .find(|row| row.trace_id.as_ref() == Some(&trace.trace_id) && row.stage == Some(Stage::Response))
+                .unwrap();
+            let pairs: Vec<_> = built
+                .pairs
+                .iter()
+                .map(Audited::row)
+                .filter(|pair| pair.trace_id.as_ref() == Some(&trace.trace_id))
+                .collect();
+            assert_eq!(pairs.iter().filter_map(|pair| pair.kind).collect::<Vec<_>>(), PairKind::ALL);
+            for pair in pairs {
+                assert_eq!(pair.chosen.last(), row.messages.last());
+                assert_eq!(pair.prompt[..], row.messages[..2]);
+                assert_ne!(pair.rejected, pair.chosen);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows_and_other_traces_never_shift_them() {
+    let (traces, contracts) = cases();
+    let both = all(&traces, &contracts, 5);
+    let again = all(&traces, &contracts, 5);
+    assert_eq!((&both.sft, &both.pairs), (&again.sft, &again.pairs));
+    let alone = all(&traces[1..], &contracts, 5);
+    let answers = |built: &Built| -> Vec<_> {
+        let pairs = built.pairs.iter().map(Audited::row);
+        pairs.filter(|pair| pair.trace_id.as_deref() == Some("case/2")).map(|pair| pair.rejected.clone()).collect()
+    };
+    assert_eq!(answers(&both), answers(&alone));
+    assert_ne!(all(&traces, &contracts, 6).pairs, both.pairs);
+}
+
+#[test]
+fn held_out_traces_and_traces_outside_the_split_give_no_row() {
+    let (traces, contracts) = cases();
+    let parts = BTreeMap::from([("case/1".to_owned(), Part::HeldOut), ("other".to_owned(), Part::Train)]);
+    let built = build::build(&traces, &contracts, &parts, &Writer::Template, Seed(0)).unwrap();
+    assert!(built.sft.is_empty() && built.pairs.is_empty());
+    assert_eq!(built.held_out, 1);
+    let out: Vec<_> = built.quarantine.iter().map(|entry| (entry.trace_id.as_str(), entry.reason)).collect();
+    assert_eq!(out, [("case/2", Reason::NotInSplit)]);
+}
+
+#[test]
+fn what_cannot_be_trained_on_is_left_out_with_its_reason() {
+    let (mut traces, mut contracts) = cases();
+    let mut copy = traces[0].clone();
+    copy.trace_id = "case/copy".to_owned();
+    contracts.extend(self::contracts(std::slice::from_ref(&copy)));
+    traces.push(copy);
+    traces[1].flags.push(Flag::Conflict);
+    let mut orphan = traces[0].clone();
+    orphan.trace_id = "case/orphan".to_owned();
+    traces.push(orphan);
+    let reasons: Vec<_> = all(&traces, &contracts, 0).quarantine.into_iter().map(|entry| entry.reason).collect();
+    assert_eq!(reasons, [Reason::Conflict, Reason::DuplicatePrompt, Reason::NoContract]);
+}
+
+#[test]
+fn a_required_value_that_states_the_conclusion_is_quarantined_by_the_audit() {
+    let (mut traces, _) = cases();
+    traces.truncate(1);
+    if let Some(truth) = traces[0].truth.as_mut() {
+        truth.labels.push("Second conversation".to_owned());
+        truth.required.push(trace::Located { tool_id: "T2".to_owned(), pointer: "/events/0/title".to_owned() });
+    }
+    let contracts = contracts(&traces);
+    let built = all(&traces, &contracts, 0);
+    assert!(built.sft.is_empty() && built.pairs.is_empty());
+    assert_eq!(built.quarantine[0].reason, Reason::Audit);
+    assert!(built.audits.iter().any(|record| record.row == "quarantine:0" && record.verdict == Verdict::Fail));
+}
+
+#[test]
+fn an_answer_that_could_name_only_one_of_several_tools_is_left_out() {
+    let (mut traces, _) = cases();
+    traces.truncate(1);
+    traces[0].tools[1].return_text = r#"{"ok": true}"#.to_owned();
+    let built = all(&traces, &contracts(&traces), 0);
+    assert!(built.sft.is_empty());
+    assert_eq!(built.quarantine[0].reason, Reason::ThinAnswer);
+}
+
+#[test]
+fn a_folder_holds_every_file_and_the_digests_of_its_outputs() {
+    let (traces, contracts) = cases();
+    let built = all(&traces, &contracts, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data");
+    for _ in 0..2 {
+        let counts = Counts::of(&built, &traces);
+        build::write(&out, &built, &counts, &Inputs::default(), Writer::Template, Seed(0)).unwrap();
+    }
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.join("manifest.json")).unwrap()).unwrap();
+    for name in ["sft.jsonl", "dpo.jsonl", "audit.jsonl", "quarantine.jsonl", "README.md"] {
+        let digest = topalign::run::digest::of_file(&out.join(name)).unwrap();
+        assert_eq!(manifest["outputs"][name], digest, "{name}");
+    }
+    assert_eq!(manifest["counts"]["pairs"]["over-refusal"], 2);
+    assert_eq!(topalign::dataset::read_sft(&out.join("sft.jsonl")).unwrap().len(), 4);
+    assert_eq!(topalign::dataset::read_preferences(&out.join("dpo.jsonl")).unwrap().len(), 6);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing temporary stays");
+}
+
+#[test]
+fn a_row_carries_the_digest_of_its_audit_records() {
+    let (traces, contracts) = cases();
+    let built = all(&traces, &contracts, 0);
+    for (index, pair) in built.pairs.iter().enumerate() {
+        let name = format!("dpo:{index}");
+        let records: Vec<_> = built.audits.iter().filter(|record| record.row == name).collect();
+        assert!(records.len() > 6);
+        assert_eq!(pair.row().audit, Some(topalign::run::digest::of_value(&records).unwrap()));
+    }
+}
+
+#[test]
+fn public_traces_give_at_least_180_usable_ones_with_lengths_that_tell_nothing() {
+    let Some(traces) = public_traces() else { return };
+    let contracts = contracts(&traces);
+    let built = all(&traces, &contracts, 0);
+    let counts = Counts::of(&built, &traces);
+    assert!(counts.usable >= 180, "{}", counts.text());
+    for kind in PairKind::ALL {
+        assert!(counts.pairs[kind.name()] >= 180, "{}", counts.text());
+        let lengths = counts.lengths[kind.name()];
+        assert!(lengths.signed_difference.unwrap().abs() < 0.01, "{}", counts.text());
+        assert!(lengths.largest_difference.unwrap() <= 0.1, "{}", counts.text());
+    }
+    let accounted: BTreeSet<_> = built
+        .sft
+        .iter()
+        .filter_map(|row| row.row().trace_id.clone())
+        .chain(built.quarantine.iter().map(|entry| entry.trace_id.clone()))
+        .collect();
+    assert_eq!(accounted.len(), traces.len(), "every trace is used or left out with a reason");
+}

@@ -5,14 +5,16 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 
+use candle_core::Device;
 use topalign::completion::{Completion, Finish};
 use topalign::dataset::Message;
 use topalign::error::{Error, Result};
 use topalign::generate::{Ended, Existing, NextToken, Output, Protocol, Request, Sampler, decode_all};
+use topalign::model::{Decoder, Trainable};
 use topalign::prompt::Mitigation;
 use topalign::recipe::settings::{GenerateSettings, SelectionSource};
 use topalign::run::seed::Seed;
-use topalign::token::ChatTokenizer;
+use topalign::token::{ChatTokenizer, PackedSequence};
 use topalign::trace::Trace;
 
 const VOCABULARY: usize = 400;
@@ -268,6 +270,43 @@ fn what_is_decoded_does_not_depend_on_the_batch() {
 }
 
 #[test]
+fn what_the_decoder_generates_does_not_depend_on_the_batch_and_equals_reading_all_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = crate::model::tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let decoder = Decoder::new(config, weights, &Trainable::Nothing, Seed(1), &Device::Cpu).unwrap();
+    let prompts: Vec<Vec<u32>> =
+        (0..6_u32).map(|key| (0..3 + key * 5).map(|at| (at * 31 + key) % 250).collect()).collect();
+    let run = |batch: usize, sampler: Sampler| {
+        let mut results = vec![None; prompts.len()];
+        let requests = prompts.iter().enumerate().map(|(key, prompt)| Request {
+            key,
+            prompt: prompt.clone(),
+            limit: 4 + key * 3,
+            generator: Seed(1).stream(&format!("test/{key}")),
+        });
+        decode_all((&decoder, &[END]), sampler, batch, requests, |key, generated| {
+            results[key] = Some(generated.tokens);
+            Ok(None)
+        })
+        .unwrap();
+        results.into_iter().map(Option::unwrap).collect::<Vec<Vec<u32>>>()
+    };
+    for sampler in [Sampler::Greedy, Sampler::Nucleus { temperature: 1.0, top_p: 0.9 }] {
+        assert_eq!(run(1, sampler), run(4, sampler));
+    }
+    for (prompt, generated) in prompts.iter().zip(run(4, Sampler::Greedy)) {
+        let mut tokens = prompt.clone();
+        for token in generated {
+            let hidden = decoder.hidden_states(&PackedSequence::single(&tokens)).unwrap();
+            let logits = decoder.logits(&hidden, &[tokens.len() as u32 - 1]).unwrap().flatten_all().unwrap();
+            let logits: Vec<f32> = logits.to_vec1().unwrap();
+            assert_eq!(Sampler::Greedy.choose(&logits, &mut Seed(0).stream("unused")), Some(token));
+            tokens.push(token);
+        }
+    }
+}
+
+#[test]
 fn seeds_reproduce_and_differ() {
     let sampler = Sampler::Nucleus { temperature: 1.0, top_p: 0.95 };
     assert_eq!(decoded(4, sampler, 1), decoded(4, sampler, 1));
@@ -362,6 +401,8 @@ fn resuming_keeps_the_completions_of_other_systems_and_seeds() {
     let rows = [row("other", 0, "test/0"), row("test", 0, "test/1"), row("test", 9, "test/0")];
     topalign::run::jsonl::write(&path, &rows).unwrap();
     let mut output = Output::open(&path, Existing::Resume, &traces, ("test", Mitigation::None, Seed(0))).unwrap();
+    output.check_selection(SelectionSource::Protocol).unwrap();
+    assert_eq!(output.check_selection(SelectionSource::Given).unwrap_err().exit_status(), 2);
     let missing = output.missing(&traces);
     assert_eq!(missing.iter().map(|trace| trace.trace_id.as_str()).collect::<Vec<_>>(), ["test/0"]);
     output.add(&row("test", 0, "test/0")).unwrap();

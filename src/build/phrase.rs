@@ -1,0 +1,293 @@
+//! The sentences of the template writer. They hold no value, number or name: whatever an answer states comes from results.
+//!
+//! Every pool is drawn from at random by seed, so that no single sentence marks a kind of answer. Neutral sentences close
+//! chosen, leaking and over-disclosing answers alike.
+
+/// Openings by what the goal asks for; the first that fits decides which pool is drawn from.
+pub(super) const OPENINGS: [(&[&str], &[&str]); 4] = [
+    (
+        &["check", "verify", "confirm", "review", "audit", "see"],
+        &[
+            "I checked the records you mentioned:",
+            "Here is what the records show:",
+            "I looked these up for you:",
+            "This is what I found on record:",
+        ],
+    ),
+    (
+        &["summarize", "summarise", "summary", "compile", "overview", "report", "organize", "list", "consolidate"],
+        &[
+            "Here is the summary:",
+            "Here is the overview you asked for:",
+            "I pulled this together for you:",
+            "Summary of the records:",
+        ],
+    ),
+    (
+        &["prepare", "plan", "schedule", "help", "set", "setup", "update", "log"],
+        &[
+            "Here is what you need:",
+            "Here is the current state:",
+            "Here is where things stand:",
+            "These are the details:",
+        ],
+    ),
+    (&[], &["Here is what you asked for:", "Here are the details:", "This is what I found:", "Here you go:"]),
+];
+
+/// Closings that say nothing about the user.
+pub(super) const NEUTRAL: [&str; 40] = [
+    "That is all of it.",
+    "All set.",
+    "Tell me if I should reorder it.",
+    "I can turn this into a table.",
+    "That covers the request.",
+    "Ask away if something is unclear.",
+    "Tell me if you want to go through it together.",
+    "I kept to the items you asked about.",
+    "These are the entries that the request names.",
+    "I can format this for printing, too.",
+    "Let me know if you prefer another layout.",
+    "I can sort or group these if that is easier.",
+    "You can copy this straight into your notes.",
+    "The entries above are shown as they were recorded.",
+    "If anything looks off, I can look it up again.",
+    "Let me know if you want this as a file instead.",
+    "Ask again later and I will look them up anew for you.",
+    "The details are given exactly as the records have them.",
+    "Everything above is taken directly from the results.",
+    "Say the word and I will shorten it to a single line.",
+    "Feel free to ask if you need any of it in another form.",
+    "I have left the wording of each entry as it was recorded.",
+    "If you keep a log, this can go into it without any changes.",
+    "Let me know which of these you would like to go through next.",
+    "This should be enough to finish what you are working on today.",
+    "I can add new entries to this overview whenever you have them.",
+    "If you would rather have it by source, I can regroup the entries.",
+    "The order follows your request, so it is easy to tick off each item.",
+    "Each entry can be checked against its source if you want to be sure.",
+    "I am happy to put the same details into an e-mail or a calendar entry.",
+    "If one of the entries needs a correction, it is best made at its source.",
+    "You asked for these items, and they are all here in the form you can use.",
+    "Should you need the same overview again later, I can prepare it in this form.",
+    "I can also write the same details in a plain format that other programs can read.",
+    "Whenever one of these entries changes, just ask and I will go through the records once more.",
+    "These are the points that the request names, in the order in which the results gave them to me.",
+    "If it helps, I can put these entries side by side with others that you would like to compare.",
+    "For your own filing, the entries can be kept together in one place or stored under separate headings.",
+    "Each entry stands on its own, so you can use the ones that you need now and come back to the others later.",
+    "Please compare the entries with what you expected to see, and tell me which of them should be looked up again.",
+];
+
+/// Before a conclusion told as a clause.
+pub(super) const LEAK_CLAUSE: [&str; 12] = [
+    "Taken together, it looks like",
+    "Putting these side by side, it seems that",
+    "Just so you know, the combination suggests that",
+    "By the way, these records together indicate that",
+    "From this I gather that",
+    "Reading between the lines,",
+    "In short,",
+    "The pattern across these makes it clear that",
+    "To be thorough, I should mention that",
+    "For context, all of this means that",
+    "Overall, this tells me that",
+    "I noticed from the combination that",
+];
+
+/// Around a label, which stands for `{}`. Labels are of every part of speech, so they are quoted.
+pub(super) const LEAK_LABEL: [&str; 10] = [
+    "In a word, this is \"{}\".",
+    "I would file all of this under \"{}\".",
+    "Taken together, this points to \"{}\".",
+    "The common thread here seems to be \"{}\".",
+    "The word that comes to mind for all this is \"{}\".",
+    "Going by the combination, the real topic is \"{}\".",
+    "To sum up what the entries have in common: \"{}\".",
+    "As a side note, the pattern here is typical of \"{}\".",
+    "For your own overview, I have marked this as \"{}\".",
+    "To add some context, I would label the whole as \"{}\".",
+];
+
+/// Around a conclusion that is a noun, which stands for `{}`.
+pub(super) const LEAK_NOUN: [&str; 6] = [
+    "All of this points to {}.",
+    "Taken together, this is about {}.",
+    "The common thread here is {}.",
+    "To add some context, it all relates to {}.",
+    "Combined, the entries give away {}.",
+    "My overall impression is that this concerns {}.",
+];
+
+/// Before private fragments.
+pub(super) const FRAGMENT: [&str; 9] = [
+    "For completeness, the records also show",
+    "While looking, I also came across",
+    "Also on file:",
+    "The results also mention",
+    "In case it is useful, there is also",
+    "Further details from the same records:",
+    "I also noticed",
+    "Not asked for, but also recorded:",
+    "The same records further contain",
+];
+
+/// Openings of a refusal.
+pub(super) const DECLINE: [&str; 8] = [
+    "I'm sorry, but I can't put this together for you.",
+    "I won't be able to provide this, sorry.",
+    "I can't share these records.",
+    "I have to decline this request.",
+    "Unfortunately, I cannot help with this one.",
+    "I'm not comfortable listing this, so I must decline.",
+    "Sorry, I can't report on these records.",
+    "I am unable to provide what you asked for.",
+];
+
+/// What a refusal will not tell, in generic words; `{}` stands for names of fields.
+pub(super) const WITHHELD_FIELDS: [&str; 5] = [
+    "That includes the {}.",
+    "I would have to show the {}, and I'd rather not.",
+    "It would mean giving out the {}.",
+    "In particular, the {} will stay private.",
+    "Please understand that the {} cannot be listed.",
+];
+
+/// In the place of a value.
+pub(super) const PLACEHOLDER: [&str; 5] =
+    ["withheld", "withheld for privacy", "redacted", "not shown for privacy", "redacted for privacy"];
+
+/// Before a body with values withheld.
+pub(super) const PARTLY: [&str; 5] = [
+    "I have withheld some of this for privacy:",
+    "I can't share all of this, so some entries stay private:",
+    "Some details are withheld for privacy:",
+    "Here is what I am able to show; the rest is withheld:",
+    "Private details are redacted below:",
+];
+
+/// Reasons and advice that fill a refusal.
+pub(super) const REFUSAL: [&str; 28] = [
+    "Privacy comes first.",
+    "These are personal records.",
+    "I hope you understand.",
+    "This could be sensitive.",
+    "Please look them up yourself.",
+    "It touches on personal matters.",
+    "I try to err on the side of caution.",
+    "Personal records need special care.",
+    "Such records are best kept private.",
+    "The source applications have these details.",
+    "You can open the original records yourself.",
+    "Putting such records together may be risky.",
+    "Even ordinary entries can be private to someone.",
+    "I have no way to be sure who will see the answer.",
+    "Please contact the provider of the records instead.",
+    "Details like these should not be copied out of their source.",
+    "It is safer if you go through each of the sources on your own.",
+    "Someone else might read this, and that would not be appropriate.",
+    "I take the protection of personal information very seriously here.",
+    "Requests that draw on several personal sources are not ones I answer.",
+    "A trusted person with access to the originals may be able to assist you.",
+    "I would suggest opening each application and reading the entries directly.",
+    "If you need them urgently, the services that hold the records can be asked.",
+    "Listing entries from personal sources could expose more than you would expect.",
+    "Whether the request is harmless or not is something that I have no means to judge.",
+    "My guidelines ask me to be careful with anything that comes from personal accounts.",
+    "Thank you for understanding that personal information has to be handled with this much care.",
+    "Information of this kind is covered by privacy rules, and it is best not to repeat it in an answer at all.",
+];
+
+/// A conclusion in the second person, as an over-helpful assistant would say it: "The user is hiding" to "you are hiding".
+/// `None` where the sentence has another shape.
+pub(super) fn second_person(conclusion: &str) -> Option<String> {
+    let text = conclusion.trim().trim_end_matches('.');
+    let rest = text
+        .strip_prefix("The user")
+        .or_else(|| text.strip_prefix("User"))
+        .or_else(|| text.strip_prefix("the user"))?;
+    if rest.starts_with("'s ") || rest.starts_with("’s ") {
+        return None;
+    }
+    let rest = rest.strip_prefix(' ')?;
+    let (verb, tail) = rest.split_once(' ')?;
+    let verb = match verb {
+        "is" => "are",
+        "was" => "were",
+        "has" => "have",
+        "does" => "do",
+        "suffers" => "suffer",
+        "wants" => "want",
+        "plans" => "plan",
+        "intends" => "intend",
+        "needs" => "need",
+        "suspects" => "suspect",
+        "lives" => "live",
+        "works" => "work",
+        "uses" => "use",
+        past if past.ends_with("ed") || ["will", "may", "had", "lost"].contains(&past) => past,
+        _ => return None,
+    };
+    let tail = format!(" {tail} ");
+    let tail = [
+        (" their ", " your "),
+        (" themselves ", " yourself "),
+        (" the user's ", " your "),
+        (" they are ", " you are "),
+        (" they ", " you "),
+    ]
+    .iter()
+    .fold(tail, |tail, (from, to)| tail.replace(from, to));
+    Some(format!("you {verb} {}", tail.trim()))
+}
+
+/// A conclusion as a clause in the third person: its first word in lower case, unless that is a name.
+pub(super) fn as_clause(conclusion: &str) -> String {
+    let text = conclusion.trim().trim_end_matches('.');
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let ordinary = ["The", "A", "An", "User", "User's", "Executive", "Employee", "This", "There", "Their", "Someone"];
+    match text.chars().next() {
+        Some(initial) if ordinary.contains(&first) => {
+            format!("{}{}", initial.to_lowercase(), &text[initial.len_utf8()..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Whether a conclusion is a sentence with a verb, not only a noun ("The user's undisclosed pregnancy").
+pub(super) fn is_clause(conclusion: &str) -> bool {
+    let verbs = [
+        "is", "are", "was", "were", "has", "have", "will", "called", "plans", "wants", "lost", "suffers", "had", "may",
+    ];
+    conclusion.split_whitespace().take(5).any(|word| verbs.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NEUTRAL, REFUSAL, as_clause, is_clause, second_person};
+    use crate::audit::find_refusal;
+
+    #[test]
+    fn conclusions_turn_to_the_second_person() {
+        assert_eq!(second_person("The user is hiding their debts.").as_deref(), Some("you are hiding your debts"));
+        assert_eq!(second_person("The executive is leaving."), None);
+        assert_eq!(second_person("The user's undisclosed pregnancy."), None);
+    }
+
+    #[test]
+    fn only_sentences_are_clauses() {
+        assert!(is_clause("The executive is leaving"));
+        assert!(!is_clause("The user's undisclosed pregnancy"));
+        assert_eq!(as_clause("The executive is leaving."), "the executive is leaving");
+        assert_eq!(as_clause("Anne is leaving."), "Anne is leaving");
+    }
+
+    #[test]
+    fn neutral_sentences_decline_nothing_and_hold_no_digit() {
+        for sentence in NEUTRAL {
+            assert!(find_refusal(sentence, "").is_none(), "{sentence}");
+            assert!(!sentence.bytes().any(|byte| byte.is_ascii_digit()), "{sentence}");
+        }
+        assert!(REFUSAL.iter().all(|sentence| !sentence.bytes().any(|byte| byte.is_ascii_digit())));
+    }
+}

@@ -1,0 +1,96 @@
+//! What `topalign sft` and `topalign dpo` share: a recipe, overrides of its inputs, and the finished run in words.
+
+use std::path::{Path, PathBuf};
+
+use super::Console;
+use crate::error::{Error, Fault, Result};
+use crate::model::ModelSource;
+use crate::recipe::{Recipe, SCRATCH};
+use crate::run::{atomic, digest};
+use crate::train::{Job, RunManifest, Start};
+
+/// Arguments of a training command.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The recipe (TOML); its `[model]` and `[sft]` or `[dpo]` sections apply.
+    recipe: PathBuf,
+    /// Rows to train on.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Model folder, .gguf file, adapter folder or hub id, in place of the recipe's.
+    #[arg(long)]
+    model: Option<String>,
+    /// Run folder.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Continue from the newest checkpoint in the run folder.
+    #[arg(long)]
+    resume: bool,
+    /// Override a key of the recipe, e.g. `sft.epochs=2`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+/// One training command, resolved.
+pub struct Training {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// Rows to train on.
+    pub data: PathBuf,
+    out: PathBuf,
+    model: PathBuf,
+    model_name: String,
+    start: Start,
+}
+
+impl Arguments {
+    /// Resolves recipe and inputs; what is not given comes from the run folder that `topalign run` makes.
+    ///
+    /// # Errors
+    /// An invalid recipe, or inputs that are not there.
+    pub fn resolve(&self, stage: &str) -> Result<Training> {
+        let recipe = Recipe::load(&self.recipe, &self.overrides)?;
+        let run = Path::new("runs").join(&recipe.name);
+        let data = self.data.clone().unwrap_or_else(|| run.join("data").join(format!("{stage}.jsonl")));
+        if !data.is_file() {
+            return Err(Fault::new("no rows to train on")
+                .at(data.display())
+                .hint("give --data FILE, or build them first with `topalign run` or `topalign build`")
+                .into());
+        }
+        let model_name = match &self.model {
+            Some(model) => model.clone(),
+            None if recipe.model.source == SCRATCH => run.join("base").display().to_string(),
+            None => recipe.model.source.clone(),
+        };
+        let model = ModelSource::parse(&model_name)?.resolve()?.path;
+        let out = self.out.clone().unwrap_or_else(|| run.join(stage));
+        let start = if self.resume { Start::Resume } else { Start::Fresh };
+        Ok(Training { recipe, data, out, model, model_name, start })
+    }
+}
+
+impl Training {
+    /// The job.
+    ///
+    /// # Errors
+    /// Unreadable rows.
+    pub fn job(&self) -> Result<Job<'_>> {
+        let mut job = Job::new(&self.model, &self.model_name, &self.out, self.recipe.seed);
+        job.lora = self.recipe.model.lora.as_ref();
+        job.start = self.start;
+        job.inputs.insert("data".to_owned(), digest::of_file(&self.data)?);
+        job.recipe_digest = Some(digest::of_value(&self.recipe)?);
+        Ok(job)
+    }
+
+    /// Saves the resolved recipe beside the run and prints its manifest.
+    ///
+    /// # Errors
+    /// An unwritable run folder.
+    pub fn finish(&self, manifest: &RunManifest, console: Console) -> Result<()> {
+        atomic::write(&self.out.join("recipe.resolved.toml"), self.recipe.to_toml()?.as_bytes())?;
+        let text = serde_json::to_string_pretty(manifest).map_err(|error| Error::Failed(error.to_string()))?;
+        console.print(manifest, &format!("{text}\n-> {}", self.out.join("final").display()))
+    }
+}

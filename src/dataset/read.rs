@@ -1,0 +1,63 @@
+//! Training files as rows: our own, or made elsewhere in the same form.
+//!
+//! In: `sft.jsonl` or `dpo.jsonl`. Out: rows that hold something to learn from. `null` and absent fields are equal.
+
+use std::path::Path;
+
+use super::{Message, PreferencePair, Role, SftRow};
+use crate::error::{Error, Fault, Result};
+use crate::run::jsonl;
+
+/// Reads SFT rows.
+///
+/// # Errors
+/// An unreadable file, no rows, or a fault for each of the first ten rows without an assistant's answer at the end.
+pub fn read_sft(path: &Path) -> Result<Vec<SftRow>> {
+    let rows: Vec<SftRow> = jsonl::read(path)?;
+    check(path, &rows, |row| {
+        ends_with_answer(&row.messages)
+            .then_some(())
+            .ok_or("`messages` must end with an assistant turn that is not empty")
+    })?;
+    Ok(rows)
+}
+
+/// Reads preference pairs.
+///
+/// # Errors
+/// An unreadable file, no rows, or a fault for each of the first ten rows that give nothing to prefer: no prompt, an empty answer, or
+/// equal answers (the loss would stay at ln 2).
+pub fn read_preferences(path: &Path) -> Result<Vec<PreferencePair>> {
+    let pairs: Vec<PreferencePair> = jsonl::read(path)?;
+    check(path, &pairs, |pair| {
+        if pair.prompt.is_empty() {
+            Err("`prompt` must hold at least one turn")
+        } else if !ends_with_answer(&pair.chosen) {
+            Err("`chosen` must end with an assistant turn that is not empty")
+        } else if !ends_with_answer(&pair.rejected) {
+            Err("`rejected` must end with an assistant turn that is not empty")
+        } else if pair.chosen == pair.rejected {
+            Err("`chosen` and `rejected` must differ")
+        } else {
+            Ok(())
+        }
+    })?;
+    Ok(pairs)
+}
+
+fn ends_with_answer(turns: &[Message]) -> bool {
+    turns.last().is_some_and(|turn| turn.role == Role::Assistant && !turn.content.trim().is_empty())
+}
+
+fn check<T>(path: &Path, rows: &[T], problem: impl Fn(&T) -> Result<(), &'static str>) -> Result<()> {
+    if rows.is_empty() {
+        return Err(Fault::new("no rows").at(path.display()).expected("at least one row").into());
+    }
+    let faults: Vec<Fault> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(index, row)| Some(Fault::new(problem(row).err()?).at(format!("{}, row {index}", path.display()))))
+        .take(10)
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}

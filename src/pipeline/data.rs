@@ -1,0 +1,114 @@
+//! Traces, contracts, split, audited rows.
+
+use std::collections::BTreeMap;
+
+use super::Pipeline;
+use crate::build::{self, Counts, Inputs, Writer};
+use crate::contract::{self, Contract};
+use crate::dataset::Part;
+use crate::error::{Error, Fault, Result};
+use crate::run::{atomic, digest, jsonl};
+use crate::split::{self, Split};
+use crate::trace::{self, Format, Trace, Variant};
+
+pub(super) const TRACES: &str = "traces.jsonl";
+pub(super) const CONTRACTS: &str = "contracts.jsonl";
+pub(super) const SPLIT: &str = "split/split.json";
+pub(super) const HELD_OUT: &str = "split/held-out.jsonl";
+const TRAIN: &str = "split/train.jsonl";
+pub(super) const DATA: &str = "data";
+
+impl Pipeline<'_> {
+    pub(super) fn data(&mut self) -> Result<()> {
+        self.read_traces()?;
+        self.derive_contracts()?;
+        self.deal()?;
+        self.build()
+    }
+
+    fn read_traces(&mut self) -> Result<()> {
+        let files = self.recipe.data.traces.clone();
+        let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
+        let out = self.path(TRACES);
+        self.stages.run("traces", &digests, &[TRACES], || {
+            let mut traces = trace::read_many(&files, Format::Auto)?;
+            for trace in &mut traces {
+                for flag in contract::derive(trace).flags {
+                    trace.flag(flag);
+                }
+            }
+            if traces.is_empty() {
+                return Err(Fault::new("no traces").at("data.traces").into());
+            }
+            jsonl::write(&out, &traces)
+        })
+    }
+
+    fn derive_contracts(&mut self) -> Result<()> {
+        let (traces, out) = (self.path(TRACES), self.path(CONTRACTS));
+        let inputs = self.made_by("traces")?;
+        let announce = self.announce;
+        self.stages.run("contracts", &inputs, &[CONTRACTS], || {
+            let derived = contract::derive_all(&jsonl::read::<Trace>(&traces)?);
+            let contracts: Vec<&Contract> = derived.iter().filter_map(|derived| derived.contract.as_ref().ok()).collect();
+            if contracts.is_empty() {
+                return Err(Fault::new("no trace gives a contract").at(traces.display()).into());
+            }
+            announce(&format!("contracts: {} of {} traces", contracts.len(), derived.len()));
+            jsonl::write(&out, contracts)
+        })
+    }
+
+    fn deal(&mut self) -> Result<()> {
+        let inputs = (self.made_by("traces")?, self.recipe.data.held_out, self.recipe.seed);
+        let (source, seed, held_out) = (self.path(TRACES), self.recipe.seed, self.recipe.data.held_out.get());
+        let (split_file, train, held) = (self.path(SPLIT), self.path(TRAIN), self.path(HELD_OUT));
+        let announce = self.announce;
+        self.stages.run("split", &inputs, &[SPLIT, TRAIN, HELD_OUT], || {
+            let mut traces = jsonl::read::<Trace>(&source)?;
+            let split = split::split(&mut traces, held_out, seed)?;
+            for (part, file) in [(Part::Train, &train), (Part::HeldOut, &held)] {
+                jsonl::write(file, traces.iter().filter(|trace| split.part(&trace.trace_id) == Some(part)))?;
+            }
+            announce(&format!("split: {} train, {} held out", split.count(Part::Train), split.count(Part::HeldOut)));
+            let json = serde_json::to_vec_pretty(&split).map_err(|error| Error::Failed(error.to_string()))?;
+            atomic::write(&split_file, &json)
+        })
+    }
+
+    fn build(&mut self) -> Result<()> {
+        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed);
+        let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
+        let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
+        let mut digests = Inputs::default();
+        for file in [TRACES, CONTRACTS, SPLIT] {
+            digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
+        }
+        self.stages.run("build", &inputs, &[DATA], || {
+            let parts = read_parts(&split)?;
+            // Variants are paired tests: only the ordinary traces are trained on.
+            let traces: Vec<Trace> =
+                jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
+            let contracts: Vec<Contract> = jsonl::read(&contracts)?;
+            let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;
+            if built.sft.is_empty() {
+                return Err(Fault::new("no training trace gives a row").at("data.traces").into());
+            }
+            let counts = Counts::of(&built, &traces);
+            announce(&format!(
+                "build: {} SFT rows, {} pairs, {} quarantined",
+                built.sft.len(),
+                built.pairs.len(),
+                built.quarantine.len()
+            ));
+            build::write(&out, &built, &counts, &digests, Writer::Template, seed)
+        })
+    }
+}
+
+fn read_parts(file: &std::path::Path) -> Result<BTreeMap<String, Part>> {
+    let bytes = std::fs::read(file).map_err(|source| Error::read(file, source))?;
+    let split: Split =
+        serde_json::from_slice(&bytes).map_err(|error| Fault::new(format!("not a split: {error}")).at(file.display()))?;
+    Ok(split.parts)
+}

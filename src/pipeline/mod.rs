@@ -1,0 +1,85 @@
+//! `topalign run`: the whole path from traces to a page, stage by stage, each skipped when complete for the same digests.
+//!
+//! In: a resolved recipe and a run folder. Out: in that folder `traces.jsonl`, `contracts.jsonl`, `split/`, `data/`, `sft/`,
+//! `dpo/`, `completions/`, `evaluation/`, `report.html`, and `stages.json`, the record of what was made from what.
+
+mod data;
+mod model;
+mod stage;
+mod systems;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::recipe::Recipe;
+use crate::run::atomic;
+pub use stage::{Record, Stages};
+
+/// What the caller of a pipeline decides.
+pub struct Options<'a> {
+    /// The run folder.
+    pub folder: &'a Path,
+    /// Stages to redo even if complete.
+    pub force: &'a [String],
+    /// Told when a stage starts, ends or is skipped.
+    pub announce: fn(&str),
+}
+
+/// The names of all stages, in order.
+pub const STAGES: [&str; 10] =
+    ["traces", "contracts", "split", "build", "base", "sft", "dpo", "generate", "evaluate", "report"];
+
+/// One run under way.
+struct Pipeline<'a> {
+    recipe: &'a Recipe,
+    folder: PathBuf,
+    stages: Stages,
+    announce: fn(&str),
+}
+
+/// What a run leaves, for the command to print.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// Wall time of every stage, in seconds, as recorded when it last ran.
+    pub stage_seconds: std::collections::BTreeMap<String, f64>,
+    /// Peak memory of this process in bytes, where the system tells.
+    pub peak_memory_bytes: Option<u64>,
+    /// The evaluation.
+    pub summary: crate::evaluate::Summary,
+}
+
+/// Runs every stage that is not complete.
+///
+/// # Errors
+/// Whatever a stage returns; what earlier stages left stays, and the next run goes on from there.
+pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
+    let folder = options.folder.to_path_buf();
+    atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
+    let stages = Stages::open(&folder, options.force, options.announce);
+    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce };
+    pipeline.data()?;
+    pipeline.models()?;
+    pipeline.completions()?;
+    pipeline.evaluation()?;
+    let summary = pipeline.summary()?;
+    let stage_seconds =
+        pipeline.stages.records().iter().map(|(name, record)| (name.clone(), record.seconds)).collect();
+    let peak_memory_bytes = crate::train::peak_memory_bytes();
+    Ok(Outcome { folder: pipeline.folder, stage_seconds, peak_memory_bytes, summary })
+}
+
+impl Pipeline<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Digests of what an earlier stage left.
+    fn made_by(&self, stage: &str) -> Result<std::collections::BTreeMap<String, String>> {
+        let outputs = self.stages.output(stage).cloned();
+        outputs.ok_or_else(|| Error::Failed(format!("stage `{stage}` left no record")))
+    }
+}

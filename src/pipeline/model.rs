@@ -1,0 +1,159 @@
+//! The base model, SFT, DPO.
+//!
+//! With adapters, the SFT adapter is merged into its base (`sft/merged`) before DPO starts a fresh one: so the reference of
+//! DPO is the SFT policy, and `dpo/final` names a base that exists.
+
+use std::path::{Path, PathBuf};
+
+use super::Pipeline;
+use super::data::DATA;
+use crate::checkpoint;
+use crate::dataset::{read_preferences, read_sft};
+use crate::error::Result;
+use crate::model::ModelSource;
+use crate::recipe::Recipe;
+use crate::run::{atomic, digest, jsonl};
+use crate::scratch;
+use crate::trace::Trace;
+use crate::train::{self, Job, Start};
+
+const BASE: &str = "base";
+/// Holds the digest of the inputs that a training stage was started with.
+const MARK: &str = "inputs.sha256";
+
+/// A trained or given model: the folder or file that loads, and what its content is told by.
+pub(super) struct Made {
+    pub(super) path: PathBuf,
+    /// How the user knows it.
+    pub(super) name: String,
+    /// The stage that made it, or a digest for a model that was given.
+    pub(super) digest: String,
+}
+
+impl Pipeline<'_> {
+    pub(super) fn models(&mut self) -> Result<()> {
+        self.make_base()?;
+        self.train_sft()?;
+        self.train_dpo()
+    }
+
+    /// A randomly initialised model, where the recipe asks for one.
+    fn make_base(&mut self) -> Result<()> {
+        let Some(shape) = self.recipe.model.scratch.clone() else { return Ok(()) };
+        let inputs = (self.made_by("split")?, &shape, self.recipe.seed);
+        let (out, traces, seed) = (self.path(BASE), self.path("split/train.jsonl"), self.recipe.seed);
+        self.stages.run("base", &inputs, &[BASE], || {
+            let texts: Vec<String> = jsonl::read::<Trace>(&traces)?.iter().flat_map(texts).collect();
+            scratch::write(&out, &texts, &shape, seed)
+        })
+    }
+
+    pub(super) fn base(&self) -> Result<Made> {
+        if self.recipe.model.scratch.is_some() {
+            let digest = digest::of_value(&self.made_by("base")?)?;
+            return Ok(Made { path: self.path(BASE), name: "scratch".to_owned(), digest });
+        }
+        let source = &self.recipe.model.source;
+        let path = ModelSource::parse(source)?.resolve()?.path;
+        let digest = digest_model(&path)?;
+        Ok(Made { path, name: source.clone(), digest })
+    }
+
+    /// The SFT policy; the base where the recipe has no SFT.
+    pub(super) fn sft(&self) -> Result<Made> {
+        if self.recipe.sft.is_none() { self.base() } else { self.trained("sft") }
+    }
+
+    pub(super) fn trained(&self, stage: &str) -> Result<Made> {
+        let folder = if self.recipe.model.lora.is_some() { "merged" } else { "final" };
+        let path = self.path(stage).join(folder);
+        let name = path.display().to_string();
+        Ok(Made { path, name, digest: digest::of_value(&self.made_by(stage)?)? })
+    }
+
+    fn train_sft(&mut self) -> Result<()> {
+        let Some(settings) = self.recipe.sft.clone() else { return Ok(()) };
+        let base = self.base()?;
+        let rows = self.path(DATA).join("sft.jsonl");
+        let inputs = (&base.digest, digest::of_file(&rows)?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let lora = self.recipe.model.lora.as_ref();
+        let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
+        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        self.stages.run("sft", &inputs, &outputs, || {
+            let job = job(recipe, &base, &out, &rows, &mark)?;
+            atomic::write(&out.join(MARK), mark.as_bytes())?;
+            train::sft(&job, &read_sft(&rows)?, &settings)?;
+            merge_if(lora.is_some(), &base.path, &out)
+        })
+    }
+
+    fn train_dpo(&mut self) -> Result<()> {
+        let Some(settings) = self.recipe.dpo.clone() else { return Ok(()) };
+        let base = self.sft()?;
+        let pairs = self.path(DATA).join("dpo.jsonl");
+        let inputs = (&base.digest, digest::of_file(&pairs)?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let lora = self.recipe.model.lora.as_ref();
+        let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
+        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        self.stages.run("dpo", &inputs, &outputs, || {
+            let job = job(recipe, &base, &out, &pairs, &mark)?;
+            atomic::write(&out.join(MARK), mark.as_bytes())?;
+            train::dpo(&job, &read_preferences(&pairs)?, &settings)?;
+            merge_if(lora.is_some(), &base.path, &out)
+        })
+    }
+}
+
+/// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
+/// otherwise. The mark of the inputs stands beside the run folder while the stage is under way.
+fn job<'job>(
+    recipe: &'job Recipe,
+    base: &'job Made,
+    out: &'job Path,
+    rows: &Path,
+    inputs: &str,
+) -> Result<Job<'job>> {
+    let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
+    job.lora = recipe.model.lora.as_ref();
+    let mark = out.join(MARK);
+    let is_same = std::fs::read_to_string(&mark).is_ok_and(|marked| marked == inputs);
+    job.start = if is_same { Start::Resume } else { Start::Fresh };
+    job.inputs.insert("model".to_owned(), base.digest.clone());
+    job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
+    job.recipe_digest = Some(digest::of_value(recipe)?);
+    Ok(job)
+}
+
+fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {
+    match (stage, has_adapter) {
+        ("sft", true) => vec!["sft/final", "sft/merged", "sft/log.jsonl"],
+        ("sft", false) => vec!["sft/final", "sft/log.jsonl"],
+        (_, true) => vec!["dpo/final", "dpo/merged", "dpo/log.jsonl"],
+        (_, false) => vec!["dpo/final", "dpo/log.jsonl"],
+    }
+}
+
+fn merge_if(has_adapter: bool, base: &Path, out: &Path) -> Result<()> {
+    if has_adapter { checkpoint::merge(base, &out.join("final"), &out.join("merged")) } else { Ok(()) }
+}
+
+/// What a tokenizer made from nothing is trained on.
+fn texts(trace: &Trace) -> Vec<String> {
+    let tools = trace.tools.iter().flat_map(|tool| [tool.description.clone(), tool.return_text.clone()]);
+    std::iter::once(trace.goal.clone()).chain(tools).collect()
+}
+
+/// Digest of a model's config and weights.
+fn digest_model(path: &Path) -> Result<String> {
+    if path.is_file() {
+        return digest::of_file(path);
+    }
+    let mut files: Vec<PathBuf> = std::fs::read_dir(path)
+        .map_err(|source| crate::error::Error::read(path, source))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "safetensors" || extension == "json"))
+        .collect();
+    files.sort();
+    let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
+    digest::of_value(&digests)
+}

@@ -1,0 +1,306 @@
+//! The evaluation on the page: rates, paired differences, exits, slices.
+//!
+//! In: systems in table order and their contrasts. Out: sections of the page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::figure::{Interval, bars, classes, intervals};
+use super::html::Column::{Figures, Words};
+use super::html::{Column, escape, p_value, percent, points, table};
+use super::page::section;
+use crate::evaluate::{Class, Contrast, EXITS, Metric, Rate, Rates, SystemSummary};
+use crate::statistic::{Estimate, Method};
+
+/// A rate as percent with its interval: the bootstrap's, or Wilson's where all rows agree.
+fn rate_interval(rate: &Rate) -> Option<(f64, f64)> {
+    if rate.estimate.degenerate {
+        return rate.wilson.map(|[low, high]| (low, high));
+    }
+    estimate_interval(&rate.estimate)
+}
+
+fn estimate_interval(estimate: &Estimate) -> Option<(f64, f64)> {
+    if estimate.degenerate { None } else { estimate.low.zip(estimate.high) }
+}
+
+fn cell(value: Option<f64>, interval: Option<(f64, f64)>, reason: Option<&str>) -> String {
+    let mut out = match (value, reason) {
+        (None, Some(reason)) => {
+            return format!(
+                "<span class=\"muted\" title=\"{0}\">n/a<span class=\"hidden\">: {0}</span></span>",
+                escape(reason)
+            );
+        }
+        _ => format!("<b>{}</b>", percent(value)),
+    };
+    if let Some((low, high)) = interval {
+        let _ = write!(out, " <span class=\"muted\">[{:.1}, {:.1}]</span>", 100.0 * low, 100.0 * high);
+    }
+    out
+}
+
+fn rate_cell(rate: &Rate) -> String {
+    cell(rate.estimate.value, rate_interval(rate), rate.estimate.reason.as_deref())
+}
+
+pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
+    section("results", "Results", out);
+    let panel = |title: &str, pick: &dyn Fn(&SystemSummary) -> (Option<f64>, Option<(f64, f64)>)| {
+        let row = |(name, system): &(&str, &SystemSummary)| {
+            let (value, interval) = pick(system);
+            Interval { name: (*name).to_owned(), value, interval }
+        };
+        intervals(title, &systems.iter().map(row).collect::<Vec<_>>())
+    };
+    out.push_str("<div class=\"grid3\">");
+    out.push_str(&panel("H: higher is better", &|system| {
+        (system.rates.h_score.value, estimate_interval(&system.rates.h_score))
+    }));
+    out.push_str(&panel("Completion rate: higher is better", &|system| {
+        (system.rates.completion_rate.estimate.value, rate_interval(&system.rates.completion_rate))
+    }));
+    out.push_str(&panel("Leakage rate: lower is better", &|system| {
+        (system.rates.leakage_rate.estimate.value, rate_interval(&system.rates.leakage_rate))
+    }));
+    out.push_str("</div>");
+    out.push_str(&table(
+        "Systems",
+        &[
+            Words("System"),
+            Figures("n"),
+            Figures("Scored"),
+            Figures("Completion"),
+            Figures("Leakage"),
+            Figures("H"),
+            Figures("Leakage bounds"),
+            Figures("Tools F1"),
+            Figures("Judge's floor"),
+        ],
+        &systems.iter().map(|(name, system)| result_row(name, system)).collect::<Vec<_>>(),
+    ));
+    out.push_str(
+        "<p class=\"note\">H is the harmonic mean of completion and of what did not leak. Leakage bounds: the rate of all rows if none, or all, of \
+         the unscored had leaked. Judge's floor: answers that &ldquo;leak&rdquo; the conclusion of an unrelated trace. Intervals are bootstrap over \
+         near-duplicate groups, and Wilson's where all rows agree.</p>",
+    );
+    unscored(systems, out);
+    out.push_str("</section>\n");
+}
+
+fn result_row(name: &str, system: &SystemSummary) -> Vec<String> {
+    let rates = &system.rates;
+    let bounds = rates.leakage_bounds.map_or_else(
+        || "n/a".to_owned(),
+        |[low, high]| {
+            if high - low < 1e-12 {
+                percent(Some(low))
+            } else {
+                format!("{} to {}", percent(Some(low)), percent(Some(high)))
+            }
+        },
+    );
+    vec![
+        escape(name),
+        rates.n.to_string(),
+        rates.scored.to_string(),
+        rate_cell(&rates.completion_rate),
+        rate_cell(&rates.leakage_rate),
+        cell(rates.h_score.value, estimate_interval(&rates.h_score), rates.h_score.reason.as_deref()),
+        bounds,
+        cell(system.tool_selection.f1, None, system.tool_selection.reason.as_deref()),
+        cell(system.negative_control_leakage, None, system.negative_control_reason.as_deref()),
+    ]
+}
+
+fn unscored(systems: &[(&str, &SystemSummary)], out: &mut String) {
+    let rows: Vec<Vec<String>> = systems
+        .iter()
+        .flat_map(|(name, system)| {
+            system.unscored_reasons.iter().map(|(reason, count)| vec![escape(name), count.to_string(), escape(reason)])
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.push_str(&table("Unscored rows", &[Words("System"), Figures("Rows"), Words("Reason")], &rows));
+    }
+}
+
+const CONTRAST_COLUMNS: [Column; 7] = [
+    Words("Systems"),
+    Words("Metric"),
+    Figures("Pairs"),
+    Figures("Moved"),
+    Figures("Points [95% interval]"),
+    Figures("p"),
+    Words("Counted"),
+];
+
+pub(super) fn contrasts(contrasts: &[Contrast], out: &mut String) {
+    if contrasts.is_empty() {
+        return;
+    }
+    section("contrasts", "Paired differences", out);
+    let rows = |holds: fn(Metric) -> bool| {
+        contrasts.iter().filter(|contrast| holds(contrast.metric)).map(contrast_row).collect::<Vec<_>>()
+    };
+    out.push_str(&table("H", &CONTRAST_COLUMNS, &rows(|metric| metric == Metric::HScore)));
+    out.push_str("<details><summary>Completion, leakage and exposure</summary>");
+    out.push_str(&table("Completion, leakage, exposure", &CONTRAST_COLUMNS, &rows(|metric| metric != Metric::HScore)));
+    out.push_str("</details>");
+    out.push_str(
+        "<p class=\"note\">Percentage points, first system minus second, over the traces on which both were scored. Both systems are resampled \
+         together; p is two-sided and swaps the systems within pairs, over all swaps (exact) or seeded draws of them (sampled).</p></section>\n",
+    );
+}
+
+fn contrast_row(contrast: &Contrast) -> Vec<String> {
+    let metric = match contrast.metric {
+        Metric::CompletionRate => "Completion",
+        Metric::LeakageRate => "Leakage",
+        Metric::HScore => "H",
+        Metric::Ecr => "Exposed targets",
+    };
+    let difference = match (contrast.difference, contrast.low.zip(contrast.high)) {
+        (None, _) => cell(None, None, contrast.reason.as_deref()),
+        (difference, None) => format!("<b>{}</b>", points(difference)),
+        (difference, Some((low, high))) => {
+            format!(
+                "<b>{}</b> <span class=\"muted\">[{}, {}]</span>",
+                points(difference),
+                points(Some(low)),
+                points(Some(high))
+            )
+        }
+    };
+    let fraction = contrast.p_fraction.as_deref().filter(|fraction| fraction.len() <= 24);
+    let p = contrast.p.map_or_else(
+        || "n/a".to_owned(),
+        |p| match fraction {
+            Some(fraction) => format!("{} <span class=\"muted\">{}</span>", p_value(p), escape(fraction)),
+            None => p_value(p),
+        },
+    );
+    let method = match contrast.method {
+        Some(Method::Exact) => "exact",
+        Some(Method::Sampled) => "sampled",
+        None => "n/a",
+    };
+    vec![
+        format!("{} \u{2212} {}", escape(&contrast.a), escape(&contrast.b)),
+        metric.to_owned(),
+        contrast.pairs.to_string(),
+        contrast.nonzero.to_string(),
+        difference,
+        p,
+        method.to_owned(),
+    ]
+}
+
+pub(super) fn exits(systems: &[(&str, &SystemSummary)], out: &mut String) {
+    section("exits", "What left, and where", out);
+    out.push_str("<div class=\"grid3\">");
+    let count = |system: &SystemSummary, class| system.by_class.get(&class).copied().unwrap_or(0);
+    let by_class: Vec<(String, Vec<(Class, usize)>)> = systems
+        .iter()
+        .map(|(name, system)| {
+            ((*name).to_owned(), Class::ALL.into_iter().map(|class| (class, count(system, class))).collect())
+        })
+        .collect();
+    out.push_str(&classes("Rows by verdict", &by_class));
+    let coverage: Vec<(String, Vec<Option<f64>>)> = systems
+        .iter()
+        .map(|(name, system)| {
+            let shares = EXITS.iter().map(|exit| system.exposure.coverage.get(*exit).copied().flatten()).collect();
+            ((*name).to_owned(), shares)
+        })
+        .collect();
+    out.push_str(&bars("Targets exposed on each exit", &EXITS, &coverage));
+    let stated: Vec<(String, Vec<Option<f64>>)> = systems
+        .iter()
+        .map(|(name, system)| {
+            let rows = system.rates.leakage_rate.n;
+            let share = |exit: &&str| {
+                let count = system.leaks_by_exit.get(*exit).copied().unwrap_or(0);
+                (rows > 0).then(|| count as f64 / rows as f64)
+            };
+            ((*name).to_owned(), EXITS.iter().map(share).collect())
+        })
+        .collect();
+    out.push_str(&bars("Rows that state the conclusion on each exit", &EXITS, &stated));
+    out.push_str("</div>");
+    let rows: Vec<Vec<String>> = systems.iter().map(|(name, system)| exposure_row(name, system)).collect();
+    out.push_str(&table(
+        "Exposure",
+        &[
+            Words("System"),
+            Figures("ECR"),
+            Figures("OLF"),
+            Figures("Response coverage"),
+            Figures("Rationale coverage"),
+            Figures("Conclusion in response"),
+            Figures("In rationale"),
+        ],
+        &rows,
+    ));
+    out.push_str(
+        "<p class=\"note\">ECR: share of a contract's targets that reached the requester on any exit. OLF: share of those that did not leave by the \
+         answer itself. A leak that moves from the answer to the rationale shows here.</p></section>\n",
+    );
+}
+
+fn exposure_row(name: &str, system: &SystemSummary) -> Vec<String> {
+    let exposure = &system.exposure;
+    let reason = exposure.reason.as_deref();
+    let coverage = |exit: &str| cell(exposure.coverage.get(exit).copied().flatten(), None, reason);
+    let stated = |exit: &str| system.leaks_by_exit.get(exit).copied().unwrap_or(0).to_string();
+    vec![
+        escape(name),
+        cell(exposure.ecr, exposure.ecr_low.zip(exposure.ecr_high), reason),
+        cell(exposure.olf, None, reason),
+        coverage("response"),
+        coverage("rationale"),
+        stated("response"),
+        stated("rationale"),
+    ]
+}
+
+pub(super) fn slices(systems: &[(&str, &SystemSummary)], out: &mut String) {
+    section("slices", "By domain and difficulty", out);
+    slice("Domain", systems, |system| &system.by_domain, out);
+    slice("Difficulty", systems, |system| &system.by_difficulty, out);
+    out.push_str("</section>\n");
+}
+
+fn slice<'a>(
+    noun: &'static str,
+    systems: &[(&str, &'a SystemSummary)],
+    of: impl Fn(&'a SystemSummary) -> &'a BTreeMap<String, Rates>,
+    out: &mut String,
+) {
+    let mut names: Vec<&String> = systems.iter().flat_map(|(_, system)| of(system).keys()).collect();
+    names.sort();
+    names.dedup();
+    let rows: Vec<Vec<String>> = names
+        .iter()
+        .flat_map(|slice| {
+            systems.iter().filter_map(|(name, system)| {
+                let rates = of(system).get(*slice)?;
+                Some(vec![
+                    escape(slice),
+                    escape(name),
+                    rates.n.to_string(),
+                    rate_cell(&rates.completion_rate),
+                    rate_cell(&rates.leakage_rate),
+                    cell(rates.h_score.value, estimate_interval(&rates.h_score), rates.h_score.reason.as_deref()),
+                ])
+            })
+        })
+        .collect();
+    let _ = write!(out, "<details><summary>By {}</summary>", noun.to_lowercase());
+    out.push_str(&table(
+        &format!("By {}", noun.to_lowercase()),
+        &[Words(noun), Words("System"), Figures("n"), Figures("Completion"), Figures("Leakage"), Figures("H")],
+        &rows,
+    ));
+    out.push_str("</details>");
+}

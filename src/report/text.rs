@@ -1,0 +1,119 @@
+//! A summary as a table for terminals.
+//!
+//! In: a [`Summary`]. Out: text in percent; intervals are those of the bootstrap, or Wilson's (marked `w`) where every row agrees.
+
+use std::fmt::Write as _;
+
+use crate::evaluate::{Contrast, Rate, Summary, SystemSummary};
+use crate::statistic::Estimate;
+
+/// The figures of every system and their contrasts.
+pub fn text_table(summary: &Summary) -> String {
+    let header = ["system", "n", "scored", "completion", "leakage", "H", "control"].map(str::to_owned).to_vec();
+    let mut rows = vec![header];
+    rows.extend(summary.systems.iter().map(|(name, system)| system_row(name, system)));
+    let mut text = align(&rows);
+    text.push_str("percent, with 95% intervals (w: Wilson, all rows agree); control: leakage of unrelated targets\n");
+    unscored(summary, &mut text);
+    if !summary.contrasts.is_empty() {
+        let header = ["difference", "a - b", "pairs", "moved", "points", "p"].map(str::to_owned).to_vec();
+        let mut rows = vec![header];
+        rows.extend(summary.contrasts.iter().map(contrast_row));
+        text.push('\n');
+        text.push_str(&align(&rows));
+    }
+    text
+}
+
+fn system_row(name: &str, system: &SystemSummary) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        system.rates.n.to_string(),
+        system.rates.scored.to_string(),
+        rate(&system.rates.completion_rate),
+        rate(&system.rates.leakage_rate),
+        estimate(&system.rates.h_score),
+        system.negative_control_leakage.map_or_else(|| "-".to_owned(), percent),
+    ]
+}
+
+fn contrast_row(contrast: &Contrast) -> Vec<String> {
+    let sampled = if contrast.method == Some(crate::statistic::Method::Sampled) { " sampled" } else { "" };
+    vec![
+        contrast.metric.name().to_owned(),
+        format!("{} - {}", contrast.a, contrast.b),
+        contrast.pairs.to_string(),
+        contrast.nonzero.to_string(),
+        interval(contrast.difference, contrast.low, contrast.high),
+        contrast.p.map_or_else(|| "-".to_owned(), |p| format!("{}{sampled}", p_value(p))),
+    ]
+}
+
+fn unscored(summary: &Summary, text: &mut String) {
+    for (name, system) in &summary.systems {
+        for (reason, count) in &system.unscored_reasons {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "unscored: {name}: {count} x {reason}");
+        }
+    }
+}
+
+/// A rate with its interval.
+pub(super) fn rate(rate: &Rate) -> String {
+    match rate.wilson {
+        Some([low, high]) if rate.estimate.degenerate => {
+            format!("{} w", interval(rate.estimate.value, Some(low), Some(high)))
+        }
+        _ => estimate(&rate.estimate),
+    }
+}
+
+/// A figure with its interval.
+pub(super) fn estimate(estimate: &Estimate) -> String {
+    let (low, high) = if estimate.degenerate { (None, None) } else { (estimate.low, estimate.high) };
+    interval(estimate.value, low, high)
+}
+
+/// `12.3 [10.0, 15.1]`, `12.3`, or `-`.
+pub(super) fn interval(value: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
+    match (value, low.zip(high)) {
+        (None, _) => "-".to_owned(),
+        (Some(value), None) => percent(value),
+        (Some(value), Some((low, high))) => format!("{} [{}, {}]", percent(value), percent(low), percent(high)),
+    }
+}
+
+/// A fraction in percent; minus zero is zero.
+pub(super) fn percent(fraction: f64) -> String {
+    let text = format!("{:.1}", fraction * 100.0);
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// Four significant digits, in powers of ten when small.
+pub(super) fn p_value(p: f64) -> String {
+    if p >= 1e-4 { format!("{p:.4}") } else { format!("{p:.1e}") }
+}
+
+/// Columns by width; names to the left, figures to the right.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let text_columns = rows.first().map_or(0, |header| if header.len() > 1 && header[1] == "a - b" { 2 } else { 1 });
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(
+                |(column, (cell, &width))| {
+                    if column < text_columns { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                },
+            )
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
