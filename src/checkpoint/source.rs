@@ -24,13 +24,18 @@ pub struct SourceModel {
 }
 
 impl SourceModel {
-    /// Opens a model folder, a `.gguf` file, or an adapter folder, whose base is found through its configuration: as it is
-    /// written there, or else relative to the adapter's folder.
+    /// Whether this path is an adapter folder and not a model.
+    pub fn is_adapter(path: &Path) -> bool {
+        path.join("adapter_config.json").is_file()
+    }
+
+    /// Opens a model folder, a `.gguf` file, or an adapter folder, whose base is found through its configuration: where that
+    /// says, or else beside the adapter's folder, should a whole run have been moved.
     ///
     /// # Errors
     /// A [`Fault`] naming file and reason.
     pub fn open(path: &Path, device: &Device) -> Result<Self> {
-        if !path.join("adapter_config.json").is_file() {
+        if !Self::is_adapter(path) {
             return Self::open_base(path, device);
         }
         let (config, _) = read_adapter(path, device)?;
@@ -40,11 +45,9 @@ impl SourceModel {
                 .expected("`base_model_name_or_path`")
                 .hint("merge it first: topalign merge --model BASE --adapter ADAPTER --out DIR")
         })?;
-        let beside = path.join(&base);
-        let base = if !Path::new(&base).exists() && beside.exists() {
-            beside
-        } else {
-            ModelSource::parse(&base)?.resolve()?.path
+        let base = match moved(path, Path::new(&base)) {
+            Some(beside) => beside,
+            None => ModelSource::parse(&base)?.resolve()?.path,
         };
         Self::open_base(&base, device)?.with_adapter(path, device)
     }
@@ -82,6 +85,12 @@ impl SourceModel {
         }
         hex::encode(hasher.finalize())
     }
+}
+
+/// The base's namesake beside the adapter's folder, if the base itself is not where the adapter says.
+fn moved(adapter: &Path, base: &Path) -> Option<PathBuf> {
+    let beside = adapter.parent()?.join(base.file_name()?);
+    (!base.exists() && beside.exists()).then_some(beside)
 }
 
 fn generation_config(path: &Path) -> Result<Option<Value>> {

@@ -92,9 +92,10 @@ pub fn sft(job: &Job<'_>, rows: &[SftRow], settings: &SftSettings) -> Result<Run
 
 /// Direct preference optimisation against the model as it was at the start.
 ///
-/// The reference is `job.model` itself: with adapters the weights under them, without a copy of the log-probabilities taken
-/// before the first step. To continue from SFT with adapters, give the SFT run's `final/` as the model: it is merged into
-/// its base, so that the reference is the SFT policy and not the base.
+/// The reference is `job.model` as given: its log-probabilities are computed before the first step. To continue from SFT with
+/// adapters, give the SFT run's `final/` as the model: it is merged into its base, a fresh adapter starts on the result, and
+/// so the reference is the SFT policy and not the base. The merged weights are kept in the run's `base/`, which the new
+/// adapter names as its base.
 ///
 /// # Errors
 /// As [`sft`].

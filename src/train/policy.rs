@@ -57,6 +57,11 @@ impl DecoderPolicy {
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }
+
+    /// The decoder without adapters.
+    pub fn reference(&self) -> &Decoder {
+        &self.reference
+    }
 }
 
 impl Policy for DecoderPolicy {

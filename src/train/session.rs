@@ -1,8 +1,10 @@
 //! A run in progress: the opened model, the encoded rows, and the run folder's files around the loop.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 use serde::Serialize;
 
 use super::job::{Job, Start};
@@ -83,6 +85,7 @@ impl<'a> Session<'a> {
             begun,
             started_at,
         };
+        session.keep_merged_base()?;
         session.manifest(None).write(job.out)?;
         Ok(session)
     }
@@ -160,6 +163,36 @@ impl<'a> Session<'a> {
         Ok(found.checkpoint)
     }
 
+    /// The weights under a new adapter, where they exist nowhere else: merged from the adapter that the job started from.
+    fn merged_base(&self) -> Option<PathBuf> {
+        let is_adapter = self.job.lora.is_some() && SourceModel::is_adapter(self.job.model);
+        is_adapter.then(|| self.job.out.join("base"))
+    }
+
+    /// Writes [`Session::merged_base`] before the first step: PEFT loads no adapter on an adapter.
+    fn keep_merged_base(&self) -> Result<()> {
+        let Some(folder) = self.merged_base() else { return Ok(()) };
+        let card = ModelCard {
+            base_model: self.job.model_name.to_owned(),
+            content: CardContent::Model,
+            stage: "merged".to_owned(),
+            datasets: Vec::new(),
+            facts: Vec::new(),
+        };
+        self.write_model(&folder, &self.policy.reference().merged_weights()?, &card)
+    }
+
+    fn write_model(&self, folder: &Path, weights: &BTreeMap<String, Tensor>, card: &ModelCard) -> Result<()> {
+        let export = ModelExport {
+            config: &self.config.json,
+            generation_config: self.generation_config.as_ref(),
+            weights,
+            tokenizer: &self.tokenizer,
+            card,
+        };
+        export.write(folder)
+    }
+
     /// `final/`: a PEFT adapter, or a whole model.
     fn export(&self, log: &[StepRow]) -> Result<()> {
         let folder = self.job.out.join("final");
@@ -167,23 +200,17 @@ impl<'a> Session<'a> {
         if let Some(settings) = self.job.lora {
             let parameters = self.policy.parameters();
             let tensors = parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+            let base = self.merged_base();
             let export = AdapterExport {
                 settings,
-                base_model: self.job.model_name,
+                base_model: &base.map_or_else(|| self.job.model_name.to_owned(), |base| base.display().to_string()),
                 tensors: &tensors,
                 tokenizer: &self.tokenizer,
                 card: &card,
             };
             return export.write(&folder);
         }
-        let export = ModelExport {
-            config: &self.config.json,
-            generation_config: self.generation_config.as_ref(),
-            weights: &self.policy.decoder().merged_weights()?,
-            tokenizer: &self.tokenizer,
-            card: &card,
-        };
-        export.write(&folder)
+        self.write_model(&folder, &self.policy.decoder().merged_weights()?, &card)
     }
 
     /// Only facts that a second run of the same seed repeats.

@@ -1,15 +1,18 @@
 //! The loop on the bigram model.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use candle_core::backprop::GradStore;
+use candle_core::{Tensor, Var};
 use topalign::checkpoint;
 use topalign::dataset::PairKind;
 use topalign::error::{Error, Result};
 use topalign::loss::PreferenceObjective;
 use topalign::recipe::settings::{Positive, Share, TrainSettings};
 use topalign::run::seed::Seed;
-use topalign::token::{Tree, pack};
+use topalign::token::{Packed, Tree, pack};
 use topalign::train::{Loop, LoopOutcome, Objective, Order, Pass, Policy, Preference, StepRow, Supervised};
 
 use super::toy::{Bigram, settings, trees};
@@ -228,4 +231,45 @@ fn a_checkpoint_of_another_run_is_refused() {
     let error = run.go(true).unwrap_err();
     assert_eq!(error.exit_status(), 2);
     assert!(error.to_string().contains("other settings"), "{error}");
+}
+
+/// The bigram model with a term that is 0 and whose gradient is infinite.
+struct Cliff(Bigram);
+
+impl Policy for Cliff {
+    fn parameters(&self) -> &BTreeMap<String, Var> {
+        self.0.parameters()
+    }
+
+    fn log_probabilities(&self, packed: &Packed, pass: Pass) -> Result<Tensor> {
+        let bias = self.parameters()["head.bias"].as_tensor();
+        let cliff = (bias - bias.detach())?.sum_all()?.sqrt()?;
+        Ok(self.0.log_probabilities(packed, pass)?.broadcast_sub(&cliff)?)
+    }
+
+    fn check_gradients(&self, _: &GradStore) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_stops_before_the_update_and_names_the_rows() {
+    let (policy, trees, folder) = (Cliff(Bigram::new(1)), trees(3, 0), tempfile::tempdir().unwrap());
+    let settings = settings("learning_rate = 0.01");
+    let before = policy.0.values();
+    let loop_ = Loop {
+        policy: &policy,
+        objective: &Supervised { trees: &trees },
+        trees: &trees,
+        order: Order::new(3, &settings, Seed(3)),
+        settings: &settings,
+        tokens_per_pass: 1000,
+        folder: folder.path(),
+        run_digest: "digest",
+        stop: &|| false,
+        on_step: &|_| {},
+    };
+    let error = loop_.run(None).unwrap_err().to_string();
+    assert!(error.contains("gradient is not finite") && error.contains("row:2/0"), "{error}");
+    assert_eq!(policy.0.values(), before);
 }

@@ -172,8 +172,8 @@ fn an_adapter_on_an_sft_adapter_has_the_sft_policy_as_its_reference() {
     let (sft, lora) = (folders.root.path().join("sft"), lora());
     let name = folders.model.display().to_string();
     let settings = sft_settings("learning_rate = 0.01\nrows_per_step = 4\nepochs = 4");
-    let job = Job { lora: Some(&lora), model_name: &name, ..job(&folders.model, &sft) };
-    train::sft(&job, &tiny::sft_rows(8), &settings).unwrap();
+    let sft_job = Job { lora: Some(&lora), model_name: &name, ..job(&folders.model, &sft) };
+    train::sft(&sft_job, &tiny::sft_rows(8), &settings).unwrap();
 
     let sft_policy = policy(&sft.join("final"), &Trainable::Lora(lora));
     let base = policy(&folders.model, &Trainable::Nothing);
@@ -184,6 +184,21 @@ fn an_adapter_on_an_sft_adapter_has_the_sft_policy_as_its_reference() {
     let differs =
         reference.iter().zip(values(&base, tree, Pass::Reference)).any(|(sft, base)| (sft - base).abs() > 0.05);
     assert!(differs, "the reference is the SFT policy, not the base");
+
+    // A run on it starts at ln 2, keeps the merged weights, and its adapter is opened through them, even when moved.
+    let out = folders.root.path().join("dpo");
+    let settings = dpo_settings("learning_rate = 0.003\nmax_steps = 2");
+    let sft_final = sft.join("final");
+    let lora = self::lora();
+    let manifest = train::dpo(&Job { lora: Some(&lora), ..job(&sft_final, &out) }, &tiny::pairs(3), &settings).unwrap();
+    assert!((manifest.outcome.unwrap().first_loss.unwrap() - std::f64::consts::LN_2).abs() < 1e-6);
+    let digest = |path: &Path| SourceModel::open(path, &Device::Cpu).unwrap().digest();
+    assert_eq!(digest(&out.join("base")), digest(&sft_final));
+    let trained = digest(&out.join("final"));
+    assert_ne!(trained, digest(&sft_final));
+    let moved = folders.root.path().join("moved");
+    std::fs::rename(&out, &moved).unwrap();
+    assert_eq!(digest(&moved.join("final")), trained);
 }
 
 #[test]
