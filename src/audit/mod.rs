@@ -2,7 +2,7 @@
 //!
 //! In: candidate rows with their [`Ground`]. Out: [`AuditRecord`]s and, for rows that hold, [`Audited`] rows. Only this module
 //! can make an [`Audited`] value and only audited values can be written as training data, so a row that was never audited
-//! cannot reach a data set. Pure but for [`file`], which reads rows made elsewhere.
+//! cannot reach a data set. Pure but for [`mod@file`], which reads rows made elsewhere.
 
 mod check;
 pub mod file;
@@ -23,6 +23,10 @@ use crate::run::digest;
 use record::Finding;
 
 /// A row whose audit holds. There is no way to make one but [`admit_sft`] and [`admit_pair`], and none to change it.
+///
+/// ```compile_fail,E0451
+/// let unaudited = topalign::audit::Audited { row: "never checked" };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Audited<T> {

@@ -1,7 +1,7 @@
 //! Audited training rows out of traces and contracts.
 //!
 //! In: traces, their contracts, the split, a writer and a seed. Out: [`Built`]: SFT rows for both stages and preference pairs
-//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write`] puts it into a folder.
+//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write()`] puts it into a folder.
 
 mod card;
 mod count;
@@ -36,6 +36,9 @@ use crate::trace::{Flag, Trace, Variant};
 use frame::Frame;
 use scene::Scene;
 use template::Draft;
+
+/// Tools whose values an answer names at least: a request over several tools is not answered by one of them.
+const LEAST_TOOLS: usize = 2;
 
 /// Drafts of one rejected answer before it is given up.
 const TRIES: usize = 6;
@@ -105,6 +108,8 @@ pub enum Reason {
     PairedVariant,
     /// The split does not name the trace.
     NotInSplit,
+    /// An answer could name values of fewer than two of the tools: too thin to be of use.
+    ThinAnswer,
     /// The same prompt as an earlier trace.
     DuplicatePrompt,
     /// The same prompt as a held-out trace.
@@ -128,6 +133,7 @@ impl Reason {
             Self::Conflict => "conflict",
             Self::PairedVariant => "paired-variant",
             Self::NotInSplit => "not-in-split",
+            Self::ThinAnswer => "thin-answer",
             Self::DuplicatePrompt => "duplicate-prompt",
             Self::HeldOutPrompt => "held-out-prompt",
             Self::Audit => "audit",
@@ -224,6 +230,10 @@ impl<'a> Builder<'a> {
         let prompt = response_messages(trace, &essential_ids(trace), Mitigation::None);
         let ground = Ground::new(&prompt, Some(contract), Some(trace))?;
         let scene = Scene::new(trace, contract, &ground);
+        if scene.tools_shown() < LEAST_TOOLS.min(essential_ids(trace).len()) {
+            self.leave_out(trace, None, Reason::ThinAnswer, None);
+            return Ok(());
+        }
         let mut rng = self.seed.stream(&format!("build/{}", trace.trace_id));
         let Some(draft) = self.chosen(&scene, &prompt, &mut rng)? else { return Ok(()) };
         for kind in PairKind::ALL {

@@ -78,6 +78,11 @@ impl<'a> Scene<'a> {
         scene
     }
 
+    /// Tools of which the answer shows a value.
+    pub fn tools_shown(&self) -> usize {
+        self.shown.iter().map(|fact| fact.tool_id.as_str()).collect::<BTreeSet<_>>().len()
+    }
+
     /// No target appears in it, not even a weak one.
     pub fn is_silent(&self, text: &str) -> bool {
         self.ground.disclosures("response", text).is_empty()

@@ -36,6 +36,6 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
     let options = Options { folder: &folder, force: &arguments.force, announce: |line| eprintln!("{line}") };
     let outcome = pipeline::run(&recipe, &options)?;
-    let text = format!("{}\n\npage: {}", String::new(), folder.join("report.html").display());
+    let text = format!("{}\n\npage: {}", report::text_table(&outcome.summary), folder.join("report.html").display());
     console.print(&outcome, &text)
 }

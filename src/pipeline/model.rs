@@ -12,12 +12,14 @@ use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
 use crate::model::ModelSource;
 use crate::recipe::Recipe;
-use crate::run::{digest, jsonl};
+use crate::run::{atomic, digest, jsonl};
 use crate::scratch;
 use crate::trace::Trace;
 use crate::train::{self, Job, Start};
 
 const BASE: &str = "base";
+/// Holds the digest of the inputs that a training stage was started with.
+const MARK: &str = "inputs.sha256";
 
 /// A trained or given model: the folder or file that loads, and what its content is told by.
 pub(super) struct Made {
@@ -76,8 +78,10 @@ impl Pipeline<'_> {
         let inputs = (&base.digest, digest::of_file(&rows)?, &settings, &self.recipe.model.lora, self.recipe.seed);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
-        let job = job(self.recipe, &base, &out, &rows)?;
+        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
         self.stages.run("sft", &inputs, &outputs, || {
+            let job = job(recipe, &base, &out, &rows, &mark)?;
+            atomic::write(&out.join(MARK), mark.as_bytes())?;
             train::sft(&job, &read_sft(&rows)?, &settings)?;
             merge_if(lora.is_some(), &base.path, &out)
         })
@@ -90,19 +94,30 @@ impl Pipeline<'_> {
         let inputs = (&base.digest, digest::of_file(&pairs)?, &settings, &self.recipe.model.lora, self.recipe.seed);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
-        let job = job(self.recipe, &base, &out, &pairs)?;
+        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
         self.stages.run("dpo", &inputs, &outputs, || {
+            let job = job(recipe, &base, &out, &pairs, &mark)?;
+            atomic::write(&out.join(MARK), mark.as_bytes())?;
             train::dpo(&job, &read_preferences(&pairs)?, &settings)?;
             merge_if(lora.is_some(), &base.path, &out)
         })
     }
 }
 
-/// An interrupted run resumes from its last checkpoint if that belongs to the same inputs; the job checks.
-fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path) -> Result<Job<'job>> {
+/// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
+/// otherwise. The mark of the inputs stands beside the run folder while the stage is under way.
+fn job<'job>(
+    recipe: &'job Recipe,
+    base: &'job Made,
+    out: &'job Path,
+    rows: &Path,
+    inputs: &str,
+) -> Result<Job<'job>> {
     let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
     job.lora = recipe.model.lora.as_ref();
-    job.start = Start::Resume;
+    let mark = out.join(MARK);
+    let is_same = std::fs::read_to_string(&mark).is_ok_and(|marked| marked == inputs);
+    job.start = if is_same { Start::Resume } else { Start::Fresh };
     job.inputs.insert("model".to_owned(), base.digest.clone());
     job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
     job.recipe_digest = Some(digest::of_value(recipe)?);

@@ -1,9 +1,11 @@
 //! Claims about `build`.
 
+#![allow(clippy::unwrap_used, reason = "a fixture that fails to read fails its test")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use topalign::audit::Verdict;
+use topalign::audit::{Audited, Verdict};
 use topalign::build::{self, Built, Counts, Inputs, Reason, Writer};
 use topalign::contract::{self, Contract};
 use topalign::dataset::{PairKind, Part, Stage};
@@ -47,13 +49,13 @@ fn a_usable_trace_gives_two_sft_rows_and_three_pairs_with_one_chosen_answer() {
             let row = built
                 .sft
                 .iter()
-                .map(|row| row.row())
+                .map(Audited::row)
                 .find(|row| row.trace_id.as_ref() == Some(&trace.trace_id) && row.stage == Some(Stage::Response))
                 .unwrap();
             let pairs: Vec<_> = built
                 .pairs
                 .iter()
-                .map(|pair| pair.row())
+                .map(Audited::row)
                 .filter(|pair| pair.trace_id.as_ref() == Some(&trace.trace_id))
                 .collect();
             assert_eq!(pairs.iter().filter_map(|pair| pair.kind).collect::<Vec<_>>(), PairKind::ALL);
@@ -74,7 +76,7 @@ fn the_same_seed_gives_the_same_rows_and_other_traces_never_shift_them() {
     assert_eq!((&both.sft, &both.pairs), (&again.sft, &again.pairs));
     let alone = all(&traces[1..], &contracts, 5);
     let answers = |built: &Built| -> Vec<_> {
-        let pairs = built.pairs.iter().map(|pair| pair.row());
+        let pairs = built.pairs.iter().map(Audited::row);
         pairs.filter(|pair| pair.trace_id.as_deref() == Some("case/2")).map(|pair| pair.rejected.clone()).collect()
     };
     assert_eq!(answers(&both), answers(&alone));
@@ -120,6 +122,16 @@ fn a_required_value_that_states_the_conclusion_is_quarantined_by_the_audit() {
     assert!(built.sft.is_empty() && built.pairs.is_empty());
     assert_eq!(built.quarantine[0].reason, Reason::Audit);
     assert!(built.audits.iter().any(|record| record.row == "quarantine:0" && record.verdict == Verdict::Fail));
+}
+
+#[test]
+fn an_answer_that_could_name_only_one_of_several_tools_is_left_out() {
+    let (mut traces, _) = cases();
+    traces.truncate(1);
+    traces[0].tools[1].return_text = r#"{"ok": true}"#.to_owned();
+    let built = all(&traces, &contracts(&traces), 0);
+    assert!(built.sft.is_empty());
+    assert_eq!(built.quarantine[0].reason, Reason::ThinAnswer);
 }
 
 #[test]

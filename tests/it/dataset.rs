@@ -1,5 +1,7 @@
 //! Claims about `dataset`.
 
+#![allow(clippy::unwrap_used, reason = "a fixture that fails to read fails its test")]
+
 use std::path::PathBuf;
 
 use topalign::dataset::{PairKind, read_preferences, read_sft};

@@ -1,5 +1,7 @@
 //! Claims about `prompt`.
 
+#![allow(clippy::unwrap_used, reason = "a fixture that fails to read fails its test")]
+
 use std::path::Path;
 
 use serde::Deserialize;
