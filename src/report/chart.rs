@@ -210,7 +210,7 @@ impl Scale {
         let _ = write!(
             out,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">step</text>",
-            (LEFT + WIDTH - RIGHT) / 2.0,
+            f64::midpoint(LEFT, WIDTH - RIGHT),
             HEIGHT - 4.0
         );
     }

@@ -18,7 +18,7 @@ const NAME: usize = 15;
 pub(super) struct Interval {
     pub name: String,
     pub value: Option<f64>,
-    pub interval: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
 }
 
 /// Place of a share on the whole axis, 0 to 100%.
@@ -80,7 +80,7 @@ pub(super) fn intervals(title: &str, rows: &[Interval]) -> String {
     for (index, row) in rows.iter().enumerate() {
         let y = 10.0 + ROW * (index as f64 + 0.5);
         label(&mut out, &row.name, y);
-        if let Some((low, high)) = row.interval {
+        if let Some((low, high)) = row.range {
             let _ = write!(
                 out,
                 "<line class=\"interval\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
@@ -170,7 +170,7 @@ pub(super) fn classes(title: &str, rows: &[(String, Vec<(Class, usize)>)]) -> St
                     out,
                     "<text class=\"count c-{}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{count}</text>",
                     class.name(),
-                    (from + to) / 2.0,
+                    f64::midpoint(from, to),
                     top + 13.0
                 );
             }

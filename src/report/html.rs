@@ -55,7 +55,7 @@ pub(super) fn tick(value: f64, step: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    if step < 1e-4 || step >= 1e6 {
+    if !(1e-4..1e6).contains(&step) {
         return format!("{value:.0e}");
     }
     let decimals = (-step.log10()).ceil().clamp(0.0, 6.0) as usize;

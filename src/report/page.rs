@@ -89,7 +89,7 @@ fn training(heading: &str, id: &str, charts: &[Chart], out: &mut String) {
     let drawn: Vec<String> = charts.iter().map(Chart::render).filter(|figure| !figure.is_empty()).collect();
     if !drawn.is_empty() {
         section(id, heading, out);
-        let _ = write!(out, "<div class=\"grid3\">{}</div></section>\n", drawn.concat());
+        let _ = writeln!(out, "<div class=\"grid3\">{}</div></section>", drawn.concat());
     }
 }
 

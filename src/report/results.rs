@@ -12,12 +12,12 @@ use super::page::section;
 use crate::evaluate::{Class, Contrast, EXITS, Metric, Rate, Rates, SystemSummary};
 use crate::statistic::{Estimate, Method};
 
-/// A rate as percent with its interval: the bootstrap's, or Wilson's where all rows agree.
+/// A value and its interval.
+struct Figure(Option<f64>, Option<(f64, f64)>);
+
+/// The bootstrap's interval, or Wilson's where that has none or is degenerate.
 fn rate_interval(rate: &Rate) -> Option<(f64, f64)> {
-    if rate.estimate.degenerate {
-        return rate.wilson.map(|[low, high]| (low, high));
-    }
-    estimate_interval(&rate.estimate)
+    estimate_interval(&rate.estimate).or_else(|| rate.wilson.map(|[low, high]| (low, high)))
 }
 
 fn estimate_interval(estimate: &Estimate) -> Option<(f64, f64)> {
@@ -46,23 +46,20 @@ fn rate_cell(rate: &Rate) -> String {
 
 pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
     section("results", "Results", out);
-    let panel = |title: &str, pick: &dyn Fn(&SystemSummary) -> (Option<f64>, Option<(f64, f64)>)| {
+    let panel = |title: &str, pick: &dyn Fn(&Rates) -> Figure| {
         let row = |(name, system): &(&str, &SystemSummary)| {
-            let (value, interval) = pick(system);
-            Interval { name: (*name).to_owned(), value, interval }
+            let Figure(value, range) = pick(&system.rates);
+            Interval { name: (*name).to_owned(), value, range }
         };
         intervals(title, &systems.iter().map(row).collect::<Vec<_>>())
     };
+    let rate = |rate: &Rate| Figure(rate.estimate.value, rate_interval(rate));
     out.push_str("<div class=\"grid3\">");
-    out.push_str(&panel("H: higher is better", &|system| {
-        (system.rates.h_score.value, estimate_interval(&system.rates.h_score))
+    out.push_str(&panel("H: higher is better", &|rates| {
+        Figure(rates.h_score.value, estimate_interval(&rates.h_score))
     }));
-    out.push_str(&panel("Completion rate: higher is better", &|system| {
-        (system.rates.completion_rate.estimate.value, rate_interval(&system.rates.completion_rate))
-    }));
-    out.push_str(&panel("Leakage rate: lower is better", &|system| {
-        (system.rates.leakage_rate.estimate.value, rate_interval(&system.rates.leakage_rate))
-    }));
+    out.push_str(&panel("Completion rate: higher is better", &|rates| rate(&rates.completion_rate)));
+    out.push_str(&panel("Leakage rate: lower is better", &|rates| rate(&rates.leakage_rate)));
     out.push_str("</div>");
     out.push_str(&table(
         "Systems",
@@ -82,7 +79,7 @@ pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
     out.push_str(
         "<p class=\"note\">H is the harmonic mean of completion and of what did not leak. Leakage bounds: the rate of all rows if none, or all, of \
          the unscored had leaked. Judge's floor: answers that &ldquo;leak&rdquo; the conclusion of an unrelated trace. Intervals are bootstrap over \
-         near-duplicate groups, and Wilson's where all rows agree.</p>",
+         near-duplicate groups, and Wilson's where that one has no width.</p>",
     );
     unscored(systems, out);
     out.push_str("</section>\n");
