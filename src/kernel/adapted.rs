@@ -48,7 +48,10 @@ impl CustomOp3 for Adapted {
         l3: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let ((tokens, input), (rank, _), (output, _)) = (l1.shape().dims2()?, l2.shape().dims2()?, l3.shape().dims2()?);
-        if self.weight.dims() != [output, input] || l2.shape().dims() != [rank, input] || l3.shape().dims() != [output, rank] {
+        if self.weight.dims() != [output, input]
+            || l2.shape().dims() != [rank, input]
+            || l3.shape().dims() != [output, rank]
+        {
             candle_core::bail!("adapted linear: shapes of weight {:?} and adapter do not fit", self.weight.dims());
         }
         let (x, a, b) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);

@@ -147,8 +147,15 @@ pub fn attention(
 ) -> Result<Tensor> {
     let ((tokens, width), (_, key_width)) = (q.dims2()?, k.dims2()?);
     let fits = query_heads > 0 && key_value_heads > 0 && query_heads.is_multiple_of(key_value_heads);
-    if !fits || tokens != layout.tokens || width * key_value_heads != key_width * query_heads || k.shape() != v.shape() {
-        bail!("attention: q {:?}, k {:?}, v {:?} do not fit {query_heads}/{key_value_heads} heads and {} tokens", q.shape(), k.shape(), v.shape(), layout.tokens);
+    if !fits || tokens != layout.tokens || width * key_value_heads != key_width * query_heads || k.shape() != v.shape()
+    {
+        bail!(
+            "attention: q {:?}, k {:?}, v {:?} do not fit {query_heads}/{key_value_heads} heads and {} tokens",
+            q.shape(),
+            k.shape(),
+            v.shape(),
+            layout.tokens
+        );
     }
     let heads = Heads { queries: query_heads, keys: key_value_heads, size: width / query_heads };
     if is_fused(q) {
@@ -176,7 +183,8 @@ impl CustomOp3 for Attention {
         let (q, k, v) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);
         let (tokens, size, width) = (self.layout.tokens, self.heads.size, self.heads.queries * self.heads.size);
         let blocks = self.layout.blocks();
-        let tasks: Vec<_> = (0..self.heads.queries).flat_map(|head| blocks.iter().map(move |block| (head, block))).collect();
+        let tasks: Vec<_> =
+            (0..self.heads.queries).flat_map(|head| blocks.iter().map(move |block| (head, block))).collect();
         let parts: Vec<(Vec<f32>, Vec<f32>)> =
             tasks.par_iter().with_max_len(1).map(|&(head, block)| self.heads.attend(block, head, q, k, v)).collect();
         let mut output = vec![0.0; tokens * width];
@@ -309,7 +317,11 @@ impl Attention {
         let width = heads.queries * size;
         for (row, token) in block.queries.clone().enumerate() {
             let start = token * width + head * size;
-            let dot: f32 = saved.gradient[start..start + size].iter().zip(&saved.output[start..start + size]).map(|(g, o)| g * o).sum();
+            let dot: f32 = saved.gradient[start..start + size]
+                .iter()
+                .zip(&saved.output[start..start + size])
+                .map(|(g, o)| g * o)
+                .sum();
             let log_sum = saved.log_sums[head * self.layout.tokens + token];
             let (seen, future) = weights[row * keys..(row + 1) * keys].split_at_mut(block.visible(row));
             let (to_seen, to_future) = to_scores[row * keys..(row + 1) * keys].split_at_mut(seen.len());

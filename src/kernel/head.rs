@@ -43,7 +43,12 @@ pub fn chosen_log_probability(
 ) -> Result<Tensor> {
     let ((rows, width), (vocabulary, head_width)) = (hidden.dims2()?, head.dims2()?);
     if rows != targets.len() || width != head_width {
-        bail!("log-probability: hidden {:?}, head {:?}, {} targets do not fit", hidden.shape(), head.shape(), targets.len());
+        bail!(
+            "log-probability: hidden {:?}, head {:?}, {} targets do not fit",
+            hidden.shape(),
+            head.shape(),
+            targets.len()
+        );
     }
     if let Some(target) = targets.iter().find(|&&target| target as usize >= vocabulary) {
         bail!("log-probability: target {target} is outside the vocabulary of {vocabulary}");
@@ -97,7 +102,15 @@ impl CustomOp2 for ChosenLogProbability {
                 });
             if keeps_derivative {
                 let output = &mut derivative[start * width..(start + count) * width];
-                multiply(output, width, View::new(logits, count, vocabulary, vocabulary), head, 1.0, false, Threads::All);
+                multiply(
+                    output,
+                    width,
+                    View::new(logits, count, vocabulary, vocabulary),
+                    head,
+                    1.0,
+                    false,
+                    Threads::All,
+                );
             }
         }
         let saved = if keeps_derivative { Saved::Derivative(derivative) } else { Saved::LogSums(log_sums) };
@@ -105,14 +118,22 @@ impl CustomOp2 for ChosenLogProbability {
         Ok((CpuStorage::F32(values), rows.into()))
     }
 
-    fn bwd(&self, hidden: &Tensor, head: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        hidden: &Tensor,
+        head: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let shape = hidden.dims2()?;
         match self.saved.get() {
             None => bail!("log-probability: backward before forward"),
             Some(Saved::Derivative(derivative)) => {
                 let to_hidden = with_values(gradient, |gradient| {
                     let rows = derivative.chunks(shape.1).zip(gradient);
-                    Ok(rows.flat_map(|(row, gradient)| row.iter().map(move |value| value * gradient)).collect::<Vec<_>>())
+                    Ok(rows
+                        .flat_map(|(row, gradient)| row.iter().map(move |value| value * gradient))
+                        .collect::<Vec<_>>())
                 })?;
                 Ok((Some(Tensor::from_vec(to_hidden, shape, hidden.device())?), None))
             }

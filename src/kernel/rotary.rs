@@ -22,7 +22,8 @@ pub struct RotaryTable {
 impl RotaryTable {
     /// The table for these positions; `inverse_frequencies` has head_size / 2 values.
     pub fn new(positions: &[u32], inverse_frequencies: &[f64]) -> Self {
-        let angles = || positions.iter().flat_map(|&position| inverse_frequencies.iter().map(move |f| f64::from(position) * f));
+        let angles =
+            || positions.iter().flat_map(|&position| inverse_frequencies.iter().map(move |f| f64::from(position) * f));
         Self {
             cosines: Arc::new(angles().map(|angle| angle.cos() as f32).collect()),
             sines: Arc::new(angles().map(|angle| angle.sin() as f32).collect()),

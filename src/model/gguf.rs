@@ -23,7 +23,11 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
         None => None,
         Some(_) => {
             let table = content.tensor(&mut file, FACTORS, device).and_then(|table| table.dequantize(device));
-            Some(table.and_then(|table| table.flatten_all()?.to_vec1::<f32>()).map_err(|error| unusable(&place, &error))?)
+            Some(
+                table
+                    .and_then(|table| table.flatten_all()?.to_vec1::<f32>())
+                    .map_err(|error| unusable(&place, &error))?,
+            )
         }
     };
     let config = config(&content, factors.as_deref(), &place)?;
@@ -87,8 +91,12 @@ fn scaling_of(factors: &[f32], config: &ModelConfig) -> Option<Value> {
     if factors.len() != frequencies.len() {
         return None;
     }
-    let scaling =
-        RopeScaling { factor: largest, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192.0 };
+    let scaling = RopeScaling {
+        factor: largest,
+        low_frequency_factor: 1.0,
+        high_frequency_factor: 4.0,
+        original_context: 8192.0,
+    };
     let agrees = frequencies
         .iter()
         .zip(factors)
