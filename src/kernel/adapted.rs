@@ -12,7 +12,7 @@ struct Adapted {
     scale: f32,
 }
 
-/// `x` [tokens, input], `weight` [output, input], `a` [rank, input], `b` [output, rank]: [tokens, output].
+/// `x` `[tokens, input]`, `weight` `[output, input]`, `a` `[rank, input]`, `b` `[output, rank]`: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
@@ -25,7 +25,7 @@ pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale
     }
 }
 
-/// x a^T: [tokens, rank].
+/// x a^T: `[tokens, rank]`.
 fn narrow(x: &[f32], a: &[f32], tokens: usize, input: usize, rank: usize) -> Vec<f32> {
     let mut inner = vec![0.0; tokens * rank];
     let right = View::new(a, rank, input, input).transposed();

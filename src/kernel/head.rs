@@ -1,4 +1,4 @@
-//! Log-probability of chosen tokens: log softmax(hidden head^T)[target], in chunks of rows, so that [rows, vocabulary] never
+//! Log-probability of chosen tokens: log softmax(hidden head^T)`[target]`, in chunks of rows, so that `[rows, vocabulary]` never
 //! exists whole. f32 throughout.
 
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ enum Saved {
     Derivative(Vec<f32>),
 }
 
-/// `hidden` [rows, hidden], `head` [vocabulary, hidden], one target for each row: log-probabilities [rows].
+/// `hidden` `[rows, hidden]`, `head` `[vocabulary, hidden]`, one target for each row: log-probabilities `[rows]`.
 ///
 /// # Errors
 /// Shapes that do not fit, or a target outside the vocabulary.
@@ -96,7 +96,9 @@ impl CustomOp2 for ChosenLogProbability {
                     if keeps_derivative {
                         // d log p / d logits = one-hot(target) - softmax.
                         let scale = -1.0 / sum;
-                        logits.iter_mut().for_each(|value| *value *= scale);
+                        for value in logits.iter_mut() {
+                            *value *= scale;
+                        }
                         logits[target as usize] += 1.0;
                     }
                 });
@@ -166,7 +168,9 @@ impl ChosenLogProbability {
                         multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All);
                         logits.par_chunks_mut(vocabulary).enumerate().for_each(|(row, logits)| {
                             let (log_sum, gradient) = (log_sums[start + row], gradient[start + row]);
-                            logits.iter_mut().for_each(|value| *value = -gradient * exp(*value - log_sum));
+                            for value in logits.iter_mut() {
+                                *value = -gradient * exp(*value - log_sum);
+                            }
                             logits[self.targets[start + row] as usize] += gradient;
                         });
                         let at_logits = View::new(logits, count, vocabulary, vocabulary);

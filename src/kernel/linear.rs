@@ -11,7 +11,7 @@ struct Linear {
     weight_gradient: WeightGradient,
 }
 
-/// `x` [tokens, input] times `weight` [output, input] transposed: [tokens, output].
+/// `x` `[tokens, input]` times `weight` `[output, input]` transposed: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
@@ -27,7 +27,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, weight_gradient: WeightGradient) -> R
 const FEW_ROWS: std::ops::RangeInclusive<usize> = 2..=16;
 
 /// The product for few rows, as w x^T: `gemm` rearranges its right side, which here must not be the weight, for that would
-/// cost more than the product. Each task reads its own rows of the weight once. [tokens, output]
+/// cost more than the product. Each task reads its own rows of the weight once. `[tokens, output]`
 fn few_rows(x: &[f32], weight: &[f32], tokens: usize, input: usize) -> Vec<f32> {
     let output = weight.len() / input;
     let mut transposed = vec![0.0; tokens * output];

@@ -14,7 +14,7 @@ struct RmsNorm {
     weight_gradient: WeightGradient,
 }
 
-/// `x` [tokens, hidden] normed row by row and scaled by `weight` [hidden].
+/// `x` `[tokens, hidden]` normed row by row and scaled by `weight` `[hidden]`.
 ///
 /// # Errors
 /// Shapes that do not fit.

@@ -20,7 +20,7 @@ pub struct RotaryTable {
 }
 
 impl RotaryTable {
-    /// The table for these positions; `inverse_frequencies` has head_size / 2 values.
+    /// The table for these positions; `inverse_frequencies` has `head_size / 2` values.
     pub fn new(positions: &[u32], inverse_frequencies: &[f64]) -> Self {
         let angles =
             || positions.iter().flat_map(|&position| inverse_frequencies.iter().map(move |f| f64::from(position) * f));
@@ -39,7 +39,7 @@ struct Rotary {
     direction: f32,
 }
 
-/// Turns each head of `x` [tokens, heads * head_size] by its position.
+/// Turns each head of `x` `[tokens, heads * head_size]` by its position.
 ///
 /// # Errors
 /// Shapes that do not fit the table.

@@ -12,7 +12,7 @@ const CHUNK: usize = 16_384;
 
 struct SwiGlu;
 
-/// silu(`gate`) * `up`, both [tokens, intermediate].
+/// silu(`gate`) * `up`, both `[tokens, intermediate]`.
 ///
 /// # Errors
 /// Shapes that differ.

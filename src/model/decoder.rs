@@ -1,4 +1,4 @@
-//! The decoder: embedding, layers of attention and SwiGLU, final norm, head (Touvron et al. 2023), over packed trees.
+//! The decoder: embedding, layers of attention and `SwiGLU`, final norm, head (Touvron et al. 2023), over packed trees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

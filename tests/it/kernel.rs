@@ -1,4 +1,7 @@
 //! Claims about `kernel`: every fused operation agrees with the composed one, forward and backward.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of ranges that holds one is meant")]
+#![allow(clippy::many_single_char_names, reason = "x, w, a, b, q, k, v are the names of the formulas")]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Claims about `model`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod files;
 
