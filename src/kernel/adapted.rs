@@ -12,7 +12,7 @@ struct Adapted {
     scale: f32,
 }
 
-/// `x` [tokens, input], `weight` [output, input], `a` [rank, input], `b` [output, rank]: [tokens, output].
+/// `x` `[tokens, input]`, `weight` `[output, input]`, `a` `[rank, input]`, `b` `[output, rank]`: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
@@ -25,7 +25,7 @@ pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale
     }
 }
 
-/// x a^T: [tokens, rank].
+/// x a^T: `[tokens, rank]`.
 fn narrow(x: &[f32], a: &[f32], tokens: usize, input: usize, rank: usize) -> Vec<f32> {
     let mut inner = vec![0.0; tokens * rank];
     let right = View::new(a, rank, input, input).transposed();
@@ -48,7 +48,10 @@ impl CustomOp3 for Adapted {
         l3: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let ((tokens, input), (rank, _), (output, _)) = (l1.shape().dims2()?, l2.shape().dims2()?, l3.shape().dims2()?);
-        if self.weight.dims() != [output, input] || l2.shape().dims() != [rank, input] || l3.shape().dims() != [output, rank] {
+        if self.weight.dims() != [output, input]
+            || l2.shape().dims() != [rank, input]
+            || l3.shape().dims() != [output, rank]
+        {
             candle_core::bail!("adapted linear: shapes of weight {:?} and adapter do not fit", self.weight.dims());
         }
         let (x, a, b) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);

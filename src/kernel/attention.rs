@@ -1,5 +1,5 @@
 //! Attention over packed trees (Dao et al. 2022 for the blockwise recomputation): a query sees its own segment causally and
-//! the whole of its ancestors. Only visible keys are multiplied, block by block of queries; no [sequence, sequence] buffer.
+//! the whole of its ancestors. Only visible keys are multiplied, block by block of queries; no `[sequence, sequence]` buffer.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -133,7 +133,7 @@ struct Attention {
     log_sums: OnceLock<Vec<f32>>,
 }
 
-/// `q` [tokens, heads * size], `k` and `v` [tokens, key_value_heads * size]: [tokens, heads * size].
+/// `q` `[tokens, heads * size]`, `k` and `v` `[tokens, key_value_heads * size]`: `[tokens, heads * size]`.
 ///
 /// # Errors
 /// Shapes that do not fit each other or the layout.
@@ -147,8 +147,15 @@ pub fn attention(
 ) -> Result<Tensor> {
     let ((tokens, width), (_, key_width)) = (q.dims2()?, k.dims2()?);
     let fits = query_heads > 0 && key_value_heads > 0 && query_heads.is_multiple_of(key_value_heads);
-    if !fits || tokens != layout.tokens || width * key_value_heads != key_width * query_heads || k.shape() != v.shape() {
-        bail!("attention: q {:?}, k {:?}, v {:?} do not fit {query_heads}/{key_value_heads} heads and {} tokens", q.shape(), k.shape(), v.shape(), layout.tokens);
+    if !fits || tokens != layout.tokens || width * key_value_heads != key_width * query_heads || k.shape() != v.shape()
+    {
+        bail!(
+            "attention: q {:?}, k {:?}, v {:?} do not fit {query_heads}/{key_value_heads} heads and {} tokens",
+            q.shape(),
+            k.shape(),
+            v.shape(),
+            layout.tokens
+        );
     }
     let heads = Heads { queries: query_heads, keys: key_value_heads, size: width / query_heads };
     if is_fused(q) {
@@ -176,7 +183,8 @@ impl CustomOp3 for Attention {
         let (q, k, v) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);
         let (tokens, size, width) = (self.layout.tokens, self.heads.size, self.heads.queries * self.heads.size);
         let blocks = self.layout.blocks();
-        let tasks: Vec<_> = (0..self.heads.queries).flat_map(|head| blocks.iter().map(move |block| (head, block))).collect();
+        let tasks: Vec<_> =
+            (0..self.heads.queries).flat_map(|head| blocks.iter().map(move |block| (head, block))).collect();
         let parts: Vec<(Vec<f32>, Vec<f32>)> =
             tasks.par_iter().with_max_len(1).map(|&(head, block)| self.heads.attend(block, head, q, k, v)).collect();
         let mut output = vec![0.0; tokens * width];
@@ -222,7 +230,7 @@ impl CustomOp3 for Attention {
 }
 
 impl Heads {
-    /// Output [queries, size] and log-sums [queries] of one block and head.
+    /// Output `[queries, size]` and log-sums `[queries]` of one block and head.
     fn attend(self, block: &Block<'_>, head: usize, q: &[f32], k: &[f32], v: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let (rows, keys) = (block.queries.len(), block.keys());
         let mut scores = vec![0.0; rows * keys];
@@ -234,7 +242,9 @@ impl Heads {
             let largest = maximum(seen);
             let sum = exp_in_place(seen, largest);
             let scale = 1.0 / sum;
-            seen.iter_mut().for_each(|value| *value *= scale);
+            for value in seen {
+                *value *= scale;
+            }
             log_sums.push(largest + sum.ln());
         }
         let mut output = vec![0.0; rows * self.size];
@@ -256,11 +266,11 @@ struct Saved<'a> {
     log_sums: &'a [f32],
 }
 
-/// Gradients of one query head, each [tokens, size].
+/// Gradients of one query head, each `[tokens, size]`.
 struct HeadGradients {
-    to_q: Vec<f32>,
-    to_k: Vec<f32>,
-    to_v: Vec<f32>,
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
 }
 
 impl Attention {
@@ -278,16 +288,16 @@ impl Attention {
         let mut to_v = vec![0.0; tokens * heads.keys * heads.size];
         for (head, part) in per_head.iter().enumerate() {
             let key_head = head / (heads.queries / heads.keys);
-            add_columns(&mut to_q, &part.to_q, heads.queries * heads.size, head * heads.size, heads.size);
-            add_columns(&mut to_k, &part.to_k, heads.keys * heads.size, key_head * heads.size, heads.size);
-            add_columns(&mut to_v, &part.to_v, heads.keys * heads.size, key_head * heads.size, heads.size);
+            add_columns(&mut to_q, &part.q, heads.queries * heads.size, head * heads.size, heads.size);
+            add_columns(&mut to_k, &part.k, heads.keys * heads.size, key_head * heads.size, heads.size);
+            add_columns(&mut to_v, &part.v, heads.keys * heads.size, key_head * heads.size, heads.size);
         }
         (to_q, to_k, to_v)
     }
 
     fn head_gradients(&self, blocks: &[Block<'_>], head: usize, saved: &Saved<'_>) -> HeadGradients {
         let count = self.layout.tokens * self.heads.size;
-        let mut gradients = HeadGradients { to_q: vec![0.0; count], to_k: vec![0.0; count], to_v: vec![0.0; count] };
+        let mut gradients = HeadGradients { q: vec![0.0; count], k: vec![0.0; count], v: vec![0.0; count] };
         for block in blocks {
             self.block_gradients(block, head, saved, &mut gradients);
         }
@@ -309,7 +319,11 @@ impl Attention {
         let width = heads.queries * size;
         for (row, token) in block.queries.clone().enumerate() {
             let start = token * width + head * size;
-            let dot: f32 = saved.gradient[start..start + size].iter().zip(&saved.output[start..start + size]).map(|(g, o)| g * o).sum();
+            let dot: f32 = saved.gradient[start..start + size]
+                .iter()
+                .zip(&saved.output[start..start + size])
+                .map(|(g, o)| g * o)
+                .sum();
             let log_sum = saved.log_sums[head * self.layout.tokens + token];
             let (seen, future) = weights[row * keys..(row + 1) * keys].split_at_mut(block.visible(row));
             let (to_seen, to_future) = to_scores[row * keys..(row + 1) * keys].split_at_mut(seen.len());
@@ -321,21 +335,21 @@ impl Attention {
             }
         }
         let queries = heads.queries_of(block, head, saved.q);
-        let to_queries = &mut gradients.to_q[block.queries.start * size..block.queries.end * size];
+        let to_queries = &mut gradients.q[block.queries.start * size..block.queries.end * size];
         for (index, (column, range)) in block.ranges().enumerate() {
             let weights = View::new(&weights[column..], rows, range.len(), keys).transposed();
             let to_scores = View::new(&to_scores[column..], rows, range.len(), keys);
             let span = range.start * size..range.end * size;
             let scale = heads.scale();
-            multiply(&mut gradients.to_v[span.clone()], size, weights, at_output, 1.0, true, Threads::One);
-            multiply(&mut gradients.to_k[span], size, to_scores.transposed(), queries, scale, true, Threads::One);
+            multiply(&mut gradients.v[span.clone()], size, weights, at_output, 1.0, true, Threads::One);
+            multiply(&mut gradients.k[span], size, to_scores.transposed(), queries, scale, true, Threads::One);
             let keys = heads.keys_of(&range, head, saved.k);
             multiply(to_queries, size, to_scores, keys, scale, index > 0, Threads::One);
         }
     }
 }
 
-/// Adds `part` [tokens, size] to the columns of `whole` [tokens, width] from `start` on.
+/// Adds `part` `[tokens, size]` to the columns of `whole` `[tokens, width]` from `start` on.
 fn add_columns(whole: &mut [f32], part: &[f32], width: usize, start: usize, size: usize) {
     for (whole, part) in whole.chunks_mut(width).zip(part.chunks(size)) {
         whole[start..start + size].iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
@@ -354,8 +368,8 @@ pub struct CachedAttention {
 }
 
 impl CachedAttention {
-    /// `q` [new, heads * size] are the last tokens of a sequence whose keys and values, theirs included, are `k` and `v`
-    /// [tokens, key_value_heads * size]: [new, heads * size].
+    /// `q` `[new, heads * size]` are the last tokens of a sequence whose keys and values, theirs included, are `k` and `v`
+    /// `[tokens, key_value_heads * size]`: `[new, heads * size]`.
     ///
     /// # Panics
     /// If the slices do not fit: a bug of the caller.

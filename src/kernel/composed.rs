@@ -62,7 +62,7 @@ pub fn rotary(x: &Tensor, table: &RotaryTable) -> Result<Tensor> {
     turned.reshape((tokens, width))
 }
 
-/// See [`super::attention`]; holds [heads, tokens, tokens].
+/// See [`super::attention`]; holds `[heads, tokens, tokens]`.
 ///
 /// # Errors
 /// Shapes that do not fit.

@@ -1,4 +1,4 @@
-//! Log-probability of chosen tokens: log softmax(hidden head^T)[target], in chunks of rows, so that [rows, vocabulary] never
+//! Log-probability of chosen tokens: log softmax(hidden head^T)`[target]`, in chunks of rows, so that `[rows, vocabulary]` never
 //! exists whole. f32 throughout.
 
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ enum Saved {
     Derivative(Vec<f32>),
 }
 
-/// `hidden` [rows, hidden], `head` [vocabulary, hidden], one target for each row: log-probabilities [rows].
+/// `hidden` `[rows, hidden]`, `head` `[vocabulary, hidden]`, one target for each row: log-probabilities `[rows]`.
 ///
 /// # Errors
 /// Shapes that do not fit, or a target outside the vocabulary.
@@ -43,7 +43,12 @@ pub fn chosen_log_probability(
 ) -> Result<Tensor> {
     let ((rows, width), (vocabulary, head_width)) = (hidden.dims2()?, head.dims2()?);
     if rows != targets.len() || width != head_width {
-        bail!("log-probability: hidden {:?}, head {:?}, {} targets do not fit", hidden.shape(), head.shape(), targets.len());
+        bail!(
+            "log-probability: hidden {:?}, head {:?}, {} targets do not fit",
+            hidden.shape(),
+            head.shape(),
+            targets.len()
+        );
     }
     if let Some(target) = targets.iter().find(|&&target| target as usize >= vocabulary) {
         bail!("log-probability: target {target} is outside the vocabulary of {vocabulary}");
@@ -91,13 +96,23 @@ impl CustomOp2 for ChosenLogProbability {
                     if keeps_derivative {
                         // d log p / d logits = one-hot(target) - softmax.
                         let scale = -1.0 / sum;
-                        logits.iter_mut().for_each(|value| *value *= scale);
+                        for value in logits.iter_mut() {
+                            *value *= scale;
+                        }
                         logits[target as usize] += 1.0;
                     }
                 });
             if keeps_derivative {
                 let output = &mut derivative[start * width..(start + count) * width];
-                multiply(output, width, View::new(logits, count, vocabulary, vocabulary), head, 1.0, false, Threads::All);
+                multiply(
+                    output,
+                    width,
+                    View::new(logits, count, vocabulary, vocabulary),
+                    head,
+                    1.0,
+                    false,
+                    Threads::All,
+                );
             }
         }
         let saved = if keeps_derivative { Saved::Derivative(derivative) } else { Saved::LogSums(log_sums) };
@@ -105,14 +120,22 @@ impl CustomOp2 for ChosenLogProbability {
         Ok((CpuStorage::F32(values), rows.into()))
     }
 
-    fn bwd(&self, hidden: &Tensor, head: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        hidden: &Tensor,
+        head: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let shape = hidden.dims2()?;
         match self.saved.get() {
             None => bail!("log-probability: backward before forward"),
             Some(Saved::Derivative(derivative)) => {
                 let to_hidden = with_values(gradient, |gradient| {
                     let rows = derivative.chunks(shape.1).zip(gradient);
-                    Ok(rows.flat_map(|(row, gradient)| row.iter().map(move |value| value * gradient)).collect::<Vec<_>>())
+                    Ok(rows
+                        .flat_map(|(row, gradient)| row.iter().map(move |value| value * gradient))
+                        .collect::<Vec<_>>())
                 })?;
                 Ok((Some(Tensor::from_vec(to_hidden, shape, hidden.device())?), None))
             }
@@ -145,7 +168,9 @@ impl ChosenLogProbability {
                         multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All);
                         logits.par_chunks_mut(vocabulary).enumerate().for_each(|(row, logits)| {
                             let (log_sum, gradient) = (log_sums[start + row], gradient[start + row]);
-                            logits.iter_mut().for_each(|value| *value = -gradient * exp(*value - log_sum));
+                            for value in logits.iter_mut() {
+                                *value = -gradient * exp(*value - log_sum);
+                            }
                             logits[self.targets[start + row] as usize] += gradient;
                         });
                         let at_logits = View::new(logits, count, vocabulary, vocabulary);

@@ -1,6 +1,7 @@
 //! y = x w^T, without gradient work for frozen weights (Candle's `matmul` always computes both gradients).
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+use rayon::prelude::*;
 
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
@@ -10,7 +11,7 @@ struct Linear {
     weight_gradient: WeightGradient,
 }
 
-/// `x` [tokens, input] times `weight` [output, input] transposed: [tokens, output].
+/// `x` `[tokens, input]` times `weight` `[output, input]` transposed: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
@@ -20,6 +21,28 @@ pub fn linear(x: &Tensor, weight: &Tensor, weight_gradient: WeightGradient) -> R
     } else {
         composed::linear(x, weight)
     }
+}
+
+/// Batches of decoding steps. A single row is a matrix-vector product, which `gemm` has a path for.
+const FEW_ROWS: std::ops::RangeInclusive<usize> = 2..=16;
+
+/// The product for few rows, as w x^T: `gemm` rearranges its right side, which here must not be the weight, for that would
+/// cost more than the product. Each task reads its own rows of the weight once. `[tokens, output]`
+fn few_rows(x: &[f32], weight: &[f32], tokens: usize, input: usize) -> Vec<f32> {
+    let output = weight.len() / input;
+    let mut transposed = vec![0.0; tokens * output];
+    let rows = output.div_ceil(2 * rayon::current_num_threads()).max(64);
+    transposed.par_chunks_mut(rows * tokens).zip(weight.par_chunks(rows * input)).for_each(|(y, weight)| {
+        let left = View::new(weight, weight.len() / input, input, input);
+        multiply(y, tokens, left, View::new(x, tokens, input, input).transposed(), 1.0, false, Threads::One);
+    });
+    let mut y = vec![0.0; tokens * output];
+    for (column, values) in transposed.chunks(tokens).enumerate() {
+        for (row, value) in values.iter().enumerate() {
+            y[row * output + column] = *value;
+        }
+    }
+    y
 }
 
 impl CustomOp2 for Linear {
@@ -33,13 +56,24 @@ impl CustomOp2 for Linear {
             candle_core::bail!("linear: input has width {input}, weight expects {weight_input}");
         }
         let (x, weight) = (slice(s1, l1)?, slice(s2, l2)?);
-        let mut y = vec![0.0; tokens * output];
-        let right = View::new(weight, output, input, input).transposed();
-        multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+        let y = if FEW_ROWS.contains(&tokens) && input > 0 {
+            few_rows(x, weight, tokens, input)
+        } else {
+            let mut y = vec![0.0; tokens * output];
+            let right = View::new(weight, output, input, input).transposed();
+            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+            y
+        };
         Ok((CpuStorage::F32(y), (tokens, output).into()))
     }
 
-    fn bwd(&self, x: &Tensor, weight: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let ((tokens, input), (output, _)) = (x.dims2()?, weight.dims2()?);
         with_values(gradient, |gradient| {
             let gradient = View::new(gradient, tokens, output, output);
@@ -67,4 +101,3 @@ impl CustomOp2 for Linear {
         })
     }
 }
-

@@ -14,6 +14,9 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// A row-major matrix whose rows are `row_stride` values apart.
+    ///
+    /// # Panics
+    /// If it reaches past its slice: a bug of the caller, never of an input.
     pub fn new(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         let view = Self { data, rows, columns, row_stride, column_stride: 1 };
         assert!(rows == 0 || columns == 0 || view.last() < data.len(), "matrix view reaches past its slice");

@@ -1,4 +1,4 @@
-//! Custom operations with a backward: linear, adapted linear, RMS norm, SwiGLU, rotary, tree attention, chosen-token
+//! Custom operations with a backward: linear, adapted linear, RMS norm, `SwiGLU`, rotary, tree attention, chosen-token
 //! log-probability.
 //!
 //! In and out: Candle tensors. On the CPU in f32 each operation is one fused pass with its own backward; elsewhere (another
@@ -21,7 +21,6 @@ pub use adapted::adapted_linear;
 pub use attention::{AttentionLayout, CachedAttention, attention};
 pub use head::chosen_log_probability;
 pub use linear::linear;
-pub use matrix::{Threads, View, multiply};
 pub use norm::rms_norm;
 pub use rotary::{RotaryTable, rotary};
 pub use swiglu::swiglu;

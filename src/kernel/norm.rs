@@ -14,7 +14,7 @@ struct RmsNorm {
     weight_gradient: WeightGradient,
 }
 
-/// `x` [tokens, hidden] normed row by row and scaled by `weight` [hidden].
+/// `x` `[tokens, hidden]` normed row by row and scaled by `weight` `[hidden]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
@@ -54,7 +54,13 @@ impl CustomOp2 for RmsNorm {
         Ok((CpuStorage::F32(y), l1.shape().clone()))
     }
 
-    fn bwd(&self, x: &Tensor, weight: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let (to_x, to_weight) = with_values(x, |x| {
             with_values(weight, |weight| with_values(gradient, |gradient| Ok(self.gradients(x, weight, gradient))))
         })?;
@@ -76,7 +82,8 @@ impl RmsNorm {
             .zip(gradient.par_chunks(hidden * ROWS))
             .map(|((to_x, x), gradient)| {
                 let mut to_weight = vec![0.0; hidden];
-                for ((to_x, x), gradient) in to_x.chunks_mut(hidden).zip(x.chunks(hidden)).zip(gradient.chunks(hidden)) {
+                for ((to_x, x), gradient) in to_x.chunks_mut(hidden).zip(x.chunks(hidden)).zip(gradient.chunks(hidden))
+                {
                     let scale = inverse_root(x, self.epsilon);
                     let dot: f32 = gradient.iter().zip(weight).zip(x).map(|((g, w), x)| g * w * x).sum();
                     let pull = dot * scale * scale * scale / hidden as f32;

@@ -20,9 +20,10 @@ pub struct RotaryTable {
 }
 
 impl RotaryTable {
-    /// The table for these positions; `inverse_frequencies` has head_size / 2 values.
+    /// The table for these positions; `inverse_frequencies` has `head_size / 2` values.
     pub fn new(positions: &[u32], inverse_frequencies: &[f64]) -> Self {
-        let angles = || positions.iter().flat_map(|&position| inverse_frequencies.iter().map(move |f| f64::from(position) * f));
+        let angles =
+            || positions.iter().flat_map(|&position| inverse_frequencies.iter().map(move |f| f64::from(position) * f));
         Self {
             cosines: Arc::new(angles().map(|angle| angle.cos() as f32).collect()),
             sines: Arc::new(angles().map(|angle| angle.sin() as f32).collect()),
@@ -38,7 +39,7 @@ struct Rotary {
     direction: f32,
 }
 
-/// Turns each head of `x` [tokens, heads * head_size] by its position.
+/// Turns each head of `x` `[tokens, heads * head_size]` by its position.
 ///
 /// # Errors
 /// Shapes that do not fit the table.

@@ -12,7 +12,7 @@ const CHUNK: usize = 16_384;
 
 struct SwiGlu;
 
-/// silu(`gate`) * `up`, both [tokens, intermediate].
+/// silu(`gate`) * `up`, both `[tokens, intermediate]`.
 ///
 /// # Errors
 /// Shapes that differ.
@@ -39,7 +39,13 @@ impl CustomOp2 for SwiGlu {
         Ok((CpuStorage::F32(y), l1.shape().clone()))
     }
 
-    fn bwd(&self, gate: &Tensor, up: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        gate: &Tensor,
+        up: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let (to_gate, to_up) = with_values(gate, |gate| {
             with_values(up, |up| with_values(gradient, |gradient| Ok(gradients(gate, up, gradient))))
         })?;

@@ -84,18 +84,6 @@ fn parse_config(json: &serde_json::Value, place: &str) -> Result<AdapterConfig> 
     let (Some(rank), Some(alpha)) = (rank, alpha) else {
         return Err(fault("`r` and `lora_alpha` must be numbers above 0", "neither or one").into());
     };
-    // Each of these changes what the matrices mean; ignoring one would give another model in silence.
-    for key in ["rank_pattern", "alpha_pattern", "modules_to_save", "layers_pattern", "layer_replication", "trainable_token_indices"] {
-        let value = &json[key];
-        let empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
-        if !(empty || value.as_array().is_some_and(Vec::is_empty)) {
-            return Err(fault(&format!("unsupported `{key}`"), &value.to_string()).expected("nothing").into());
-        }
-    }
-    let bias = json["bias"].as_str().unwrap_or("none");
-    if bias != "none" {
-        return Err(fault("unsupported `bias`", bias).expected("`none`").into());
-    }
     let Some(modules) = json["target_modules"].as_array().filter(|modules| !modules.is_empty()) else {
         let got = json["target_modules"].to_string();
         return Err(fault("`target_modules` must list the adapted projections", &got).into());
@@ -121,10 +109,22 @@ fn unsupported_options(json: &serde_json::Value, place: &str) -> Vec<Fault> {
         serde_json::Value::Object(map) => !map.is_empty(),
         _ => false,
     };
-    ["use_rslora", "use_dora", "fan_in_fan_out", "bias", "modules_to_save", "rank_pattern", "alpha_pattern"]
-        .into_iter()
+    let keys = [
+        "use_rslora",
+        "use_dora",
+        "fan_in_fan_out",
+        "bias",
+        "modules_to_save",
+        "rank_pattern",
+        "alpha_pattern",
+        "layer_replication",
+        "trainable_token_indices",
+    ];
+    keys.into_iter()
         .filter(|key| is_set(key))
-        .map(|key| Fault::new(format!("unsupported `{key}`")).at(place).got(&json[key]).expected("a plain LoRA adapter"))
+        .map(|key| {
+            Fault::new(format!("unsupported `{key}`")).at(place).got(&json[key]).expected("a plain LoRA adapter")
+        })
         .collect()
 }
 
@@ -147,7 +147,9 @@ impl Weights {
             let target = format!("{}.weight", stem.trim_start_matches("base_model.model."));
             let partner = tensors.get(&format!("{stem}.lora_B.weight"));
             let (Some(b), Some(weight)) = (partner, self.0.get(&target)) else {
-                faults.push(Fault::new(format!("adapter tensor `{name}` has no partner or no place in this model")).at(place));
+                faults.push(
+                    Fault::new(format!("adapter tensor `{name}` has no partner or no place in this model")).at(place),
+                );
                 continue;
             };
             let ranks_agree = a.dims().first() == Some(&adapter.lora.rank.get());

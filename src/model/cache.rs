@@ -1,6 +1,7 @@
 //! Decoding: keys and values of past tokens are kept, so that each new token costs one row. CPU only.
 
 use candle_core::{Device, Tensor};
+use rayon::prelude::*;
 
 use super::decoder::{Decoder, Layer};
 use crate::error::{Error, Result};
@@ -55,7 +56,8 @@ impl Decoder {
             }
             step.cache.layers.resize_with(self.config.layers, Default::default);
             tokens.extend_from_slice(step.tokens);
-            positions.extend((step.cache.tokens..step.cache.tokens + step.tokens.len()).map(|position| position as u32));
+            positions
+                .extend((step.cache.tokens..step.cache.tokens + step.tokens.len()).map(|position| position as u32));
             last_rows.push(tokens.len() as u32 - 1);
         }
         self.check_tokens(&tokens, positions.iter().copied().max().unwrap_or(0))?;
@@ -91,17 +93,25 @@ impl Decoder {
             key_value_heads: self.config.key_value_heads,
             head_size: self.config.head_size,
         };
-        let mut attended = Vec::with_capacity(q.len());
         let mut row = 0;
-        for step in steps {
-            let end = row + step.tokens.len();
-            let (keys, past_values) = &mut step.cache.layers[index];
-            keys.extend_from_slice(&k[row * key_width..end * key_width]);
-            past_values.extend_from_slice(&v[row * key_width..end * key_width]);
-            attended.extend(attention.attend(&q[row * width..end * width], keys, past_values));
-            row = end;
-        }
-        let attended = Tensor::from_vec(attended, (row, width), &Device::Cpu)?;
+        let tasks: Vec<_> = steps
+            .iter_mut()
+            .map(|step| {
+                let rows = row..row + step.tokens.len();
+                row = rows.end;
+                (rows, &mut step.cache.layers[index])
+            })
+            .collect();
+        let attended: Vec<Vec<f32>> = tasks
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|(rows, (keys, past_values))| {
+                keys.extend_from_slice(&k[rows.start * key_width..rows.end * key_width]);
+                past_values.extend_from_slice(&v[rows.start * key_width..rows.end * key_width]);
+                attention.attend(&q[rows.start * width..rows.end * width], keys, past_values)
+            })
+            .collect();
+        let attended = Tensor::from_vec(attended.concat(), (row, width), &Device::Cpu)?;
         let x = (x + self.project(layer, Projection::OProj, &attended)?)?;
         self.feed_forward(layer, &x)
     }

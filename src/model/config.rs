@@ -203,14 +203,12 @@ impl Fields<'_> {
             }
             (Some(value), _) => {
                 let limit = if key == "num_hidden_layers" { MOST_LAYERS } else { LARGEST_SIZE };
-                match value.as_u64().filter(|size| (1..=limit).contains(size)) {
-                    Some(size) => size as usize,
-                    None => {
-                        let fault = Fault::new(format!("`{key}` is not a size")).got(value);
-                        self.fault(fault.expected(format!("a whole number from 1 to {limit}")));
-                        0
-                    }
+                if let Some(size) = value.as_u64().filter(|size| (1..=limit).contains(size)) {
+                    return size as usize;
                 }
+                let fault = Fault::new(format!("`{key}` is not a size")).got(value);
+                self.fault(fault.expected(format!("a whole number from 1 to {limit}")));
+                0
             }
         }
     }
@@ -221,17 +219,13 @@ impl Fields<'_> {
     }
 
     fn positive(&mut self, key: &str, value: Option<&Value>, default: Option<f64>) -> f64 {
-        match (value.filter(|value| !value.is_null()), default) {
-            (None, Some(default)) => default,
-            (value, _) => match value.and_then(Value::as_f64).filter(|number| *number > 0.0 && number.is_finite()) {
-                Some(number) => number,
-                None => {
-                    let fault = Fault::new(format!("`{key}` is not a number above 0"));
-                    self.fault(fault.got(value.unwrap_or(&Value::Null)));
-                    1.0
-                }
-            },
-        }
+        let value = value.filter(|value| !value.is_null());
+        let number = if value.is_none() { default } else { value.and_then(Value::as_f64) };
+        number.filter(|number| *number > 0.0 && number.is_finite()).unwrap_or_else(|| {
+            let got = value.unwrap_or(&Value::Null);
+            self.fault(Fault::new(format!("`{key}` is not a number above 0")).got(got));
+            1.0
+        })
     }
 
     /// transformers 5 moved the base and the scaling into `rope_parameters`.

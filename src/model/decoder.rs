@@ -1,4 +1,4 @@
-//! The decoder: embedding, layers of attention and SwiGLU, final norm, head (Touvron et al. 2023), over packed trees.
+//! The decoder: embedding, layers of attention and `SwiGLU`, final norm, head (Touvron et al. 2023), over packed trees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,9 +75,8 @@ impl Decoder {
                 parameters.insert(name.clone(), variable);
             }
         }
-        let mut take = |name: &str| {
-            weights.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")))
-        };
+        let mut take =
+            |name: &str| weights.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")));
         let embedding = take("model.embed_tokens.weight")?;
         let head = if config.tied { embedding.clone() } else { take("lm_head.weight")? };
         let layers = (0..config.layers)
@@ -98,7 +97,8 @@ impl Decoder {
             if *trainable == Trainable::Full { WeightGradient::Needed } else { WeightGradient::Frozen };
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
-        let mut decoder = Self { config, embedding, layers, norm, head, inverse_frequencies, weight_gradient, parameters, device };
+        let mut decoder =
+            Self { config, embedding, layers, norm, head, inverse_frequencies, weight_gradient, parameters, device };
         if let Trainable::Lora(settings) = trainable {
             decoder.add_adapters(settings, seed)?;
         }
@@ -346,7 +346,9 @@ fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
         let mut above = index;
         while let Some(ancestor) = parent {
             if ancestor >= above {
-                return Err(Error::Failed(format!("segment {above} continues segment {ancestor}, which is not before it")));
+                return Err(Error::Failed(format!(
+                    "segment {above} continues segment {ancestor}, which is not before it"
+                )));
             }
             above = ancestor;
             let ancestor = &sequence.segments[ancestor];

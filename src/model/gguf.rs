@@ -19,12 +19,12 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
     let place = path.display().to_string();
     let mut file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
     let content = Content::read(&mut file).map_err(|error| unusable(&place, &error))?;
-    let factors = match content.tensor_infos.get(FACTORS) {
-        None => None,
-        Some(_) => {
-            let table = content.tensor(&mut file, FACTORS, device).and_then(|table| table.dequantize(device));
-            Some(table.and_then(|table| table.flatten_all()?.to_vec1::<f32>()).map_err(|error| unusable(&place, &error))?)
-        }
+    let factors = if content.tensor_infos.contains_key(FACTORS) {
+        let table = content.tensor(&mut file, FACTORS, device).and_then(|table| table.dequantize(device));
+        let values = table.and_then(|table| table.flatten_all()?.to_vec1::<f32>());
+        Some(values.map_err(|error| unusable(&place, &error))?)
+    } else {
+        None
     };
     let config = config(&content, factors.as_deref(), &place)?;
     let mut tensors = BTreeMap::new();
@@ -87,8 +87,12 @@ fn scaling_of(factors: &[f32], config: &ModelConfig) -> Option<Value> {
     if factors.len() != frequencies.len() {
         return None;
     }
-    let scaling =
-        RopeScaling { factor: largest, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192.0 };
+    let scaling = RopeScaling {
+        factor: largest,
+        low_frequency_factor: 1.0,
+        high_frequency_factor: 4.0,
+        original_context: 8192.0,
+    };
     let agrees = frequencies
         .iter()
         .zip(factors)

@@ -8,7 +8,7 @@ use hf_hub::{Cache, CacheRepo, Repo};
 
 use super::config::ModelConfig;
 use super::gguf;
-use super::weights::Weights;
+use super::weights::{self, Weights};
 use crate::error::{Error, Fault, Result};
 
 /// A model as the user names it.
@@ -135,6 +135,15 @@ impl Hub {
         Ok(Self { id: id.to_owned(), cache, remote })
     }
 
+    /// The folder of the snapshot, if every file that must be there is.
+    fn whole_in_cache(&self) -> Option<PathBuf> {
+        let needed = FILES.iter().filter(|(_, need)| *need == Need::Must);
+        let found: Option<Vec<PathBuf>> = needed.map(|(file, _)| self.cache.get(file)).collect();
+        let folder = found?.first()?.parent()?.to_path_buf();
+        let weights = weights::file_names(&folder).ok()?;
+        weights.iter().all(|name| folder.join(name).exists()).then_some(folder)
+    }
+
     fn get(&self, file: &str, need: Need) -> Result<Option<PathBuf>> {
         if let Some(path) = self.cache.get(file) {
             return Ok(Some(path));
@@ -161,6 +170,10 @@ fn first_line(error: &dyn std::fmt::Display) -> String {
 
 fn fetch(id: &str) -> Result<LocalModel> {
     let hub = Hub::open(id)?;
+    // Optional files are asked for before the weights, so a cache that holds the weights has what the hub has.
+    if let Some(path) = hub.whole_in_cache() {
+        return Ok(LocalModel { path });
+    }
     let mut folder = None;
     for (file, need) in FILES {
         let found = hub.get(file, need)?;
@@ -169,19 +182,57 @@ fn fetch(id: &str) -> Result<LocalModel> {
         }
     }
     let folder = folder.ok_or_else(|| Error::Failed(format!("hub model `{id}` has no folder in the cache")))?;
-    let index = folder.join("model.safetensors.index.json");
-    if index.exists() {
-        let bytes = std::fs::read(&index).map_err(|source| Error::read(&index, source))?;
-        let json: serde_json::Value = serde_json::from_slice(&bytes)
-            .map_err(|error| Fault::new(format!("not valid JSON: {error}")).at(index.display()))?;
-        let names = json.get("weight_map").and_then(serde_json::Value::as_object);
-        let shards: std::collections::BTreeSet<_> =
-            names.into_iter().flat_map(|map| map.values()).filter_map(serde_json::Value::as_str).collect();
-        for shard in shards {
-            hub.get(shard, Need::Must)?;
-        }
-    } else {
-        hub.get("model.safetensors", Need::Must)?;
+    for name in weights::file_names(&folder)? {
+        hub.get(&name, Need::Must)?;
     }
     Ok(LocalModel { path: folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache as hf-hub lays it out, holding these files of `owner/name`.
+    fn hub(root: &Path, files: &[&str]) -> Hub {
+        let model = root.join("models--owner--name");
+        let snapshot = model.join("snapshots/1234");
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::create_dir_all(model.join("refs")).unwrap();
+        std::fs::write(model.join("refs/main"), "1234").unwrap();
+        for file in files {
+            let content =
+                if file.ends_with("index.json") { r#"{"weight_map": {"a": "one", "b": "two"}}"# } else { "{}" };
+            std::fs::write(snapshot.join(file), content).unwrap();
+        }
+        let cache = Cache::new(root.to_path_buf()).repo(Repo::model("owner/name".to_owned()));
+        Hub { id: "owner/name".to_owned(), cache, remote: None }
+    }
+
+    const BASE: [&str; 3] = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+
+    #[test]
+    fn a_model_that_is_whole_in_the_cache_needs_no_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = hub(folder.path(), &[&BASE[..], &["model.safetensors"]].concat());
+        assert!(whole.whole_in_cache().unwrap().join("config.json").exists());
+    }
+
+    #[test]
+    fn a_model_without_one_of_its_shards_is_not_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [&BASE[..], &["model.safetensors.index.json", "one"]].concat();
+        assert_eq!(hub(folder.path(), &files).whole_in_cache(), None);
+        assert!(hub(folder.path(), &[&files[..], &["two"]].concat()).whole_in_cache().is_some());
+    }
+
+    #[test]
+    fn offline_the_missing_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let hub = hub(folder.path(), &["config.json"]);
+        assert!(hub.get("config.json", Need::Must).unwrap().is_some());
+        assert!(hub.get("chat_template.jinja", Need::May).unwrap().is_none());
+        let error = hub.get("tokenizer.json", Need::Must).unwrap_err();
+        assert_eq!(error.exit_status(), 2);
+        assert!(error.to_string().contains("`tokenizer.json` of hub model `owner/name`"), "{error}");
+    }
 }

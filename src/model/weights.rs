@@ -1,7 +1,7 @@
 //! A model's tensors by their Hugging Face names, as f32, checked against the config.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 
@@ -19,8 +19,8 @@ impl Weights {
     /// A [`Fault`] naming the file that is missing, cut short or not safetensors.
     pub fn read_folder(folder: &Path, device: &Device) -> Result<Self> {
         let mut tensors = BTreeMap::new();
-        for file in weight_files(folder)? {
-            tensors.extend(read_safetensors(&file, device)?);
+        for name in file_names(folder)? {
+            tensors.extend(read_safetensors(&folder.join(name), device)?);
         }
         Ok(Self(tensors))
     }
@@ -66,11 +66,12 @@ fn summarise(mut faults: Vec<Fault>, place: &str) -> Error {
     Error::Invalid(faults)
 }
 
-fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The files that hold the weights of this folder, whether or not they are there: one, or what the index lists.
+pub(super) fn file_names(folder: &Path) -> Result<Vec<String>> {
     let single = folder.join("model.safetensors");
     let index = folder.join("model.safetensors.index.json");
     if single.exists() || !index.exists() {
-        return Ok(vec![single]);
+        return Ok(vec!["model.safetensors".to_owned()]);
     }
     let bytes = std::fs::read(&index).map_err(|source| Error::read(&index, source))?;
     let json: serde_json::Value = serde_json::from_slice(&bytes)
@@ -81,7 +82,7 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
     if let Some(name) = names.iter().find(|name| Path::new(name).components().count() != 1) {
         return Err(Fault::new("a shard must be a file beside its index").at(index.display()).got(name).into());
     }
-    Ok(names.into_iter().map(|name| folder.join(name)).collect())
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Reads one safetensors file as f32.

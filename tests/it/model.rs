@@ -1,4 +1,7 @@
 //! Claims about `model`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod files;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -6,15 +9,23 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama as oracle;
-use topalign::error::Error;
-use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, ModelSource, Step, Trainable, Weights};
+use topalign::dataset::{Message, Role};
+use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
 use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
 use topalign::scratch::{self, Shape};
-use topalign::token::{PackedSequence, Tree, pack};
+use topalign::token::{ChatTokenizer, PackedSequence, Tree, pack};
 
 fn shape() -> Shape {
-    Shape { hidden_size: 32, intermediate_size: 64, layers: 2, heads: 4, key_value_heads: 2, vocabulary: 300, context: 512 }
+    Shape {
+        hidden_size: 32,
+        intermediate_size: 64,
+        layers: 2,
+        heads: 4,
+        key_value_heads: 2,
+        vocabulary: 300,
+        context: 512,
+    }
 }
 
 /// A tiny random model in a folder of its own.
@@ -55,7 +66,13 @@ fn oracle_logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Ten
         rope_theta: config.rope_theta as f32,
         bos_token_id: None,
         eos_token_id: None,
-        rope_scaling: None,
+        rope_scaling: config.rope_scaling.map(|scaling| oracle::Llama3RopeConfig {
+            factor: scaling.factor as f32,
+            low_freq_factor: scaling.low_frequency_factor as f32,
+            high_freq_factor: scaling.high_frequency_factor as f32,
+            original_max_position_embeddings: scaling.original_context as usize,
+            rope_type: oracle::Llama3RopeType::Llama3,
+        }),
         max_position_embeddings: config.context,
         tie_word_embeddings: config.tied,
     };
@@ -63,11 +80,19 @@ fn oracle_logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Ten
     let builder = candle_nn::VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
     let model = oracle::Llama::load(builder, &config).unwrap();
     let mut cache = oracle::Cache::new(false, DType::F32, &config, &Device::Cpu).unwrap();
-    model.forward(&Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap(), 0, &mut cache).unwrap().squeeze(0).unwrap()
+    model
+        .forward(&Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap(), 0, &mut cache)
+        .unwrap()
+        .squeeze(0)
+        .unwrap()
 }
 
 fn assert_logits_agree(model: &LocalModel, tokens: &[u32], name: &str) {
     let (config, weights) = model.read(&Device::Cpu).unwrap();
+    assert_same_logits(config, weights, tokens, name);
+}
+
+fn assert_same_logits(config: ModelConfig, weights: Weights, tokens: &[u32], name: &str) {
     let expected = oracle_logits(&config, &weights, tokens);
     let decoder = Decoder::new(config, weights, &Trainable::Nothing, Seed(1), &Device::Cpu).unwrap();
     let hidden = decoder.hidden_states(&PackedSequence::single(tokens)).unwrap();
@@ -85,6 +110,38 @@ fn logits_equal_those_of_candle_transformers() {
     assert_logits_agree(&model, &tokens, "tiny random");
 }
 
+/// A tiny model with a head of its own and Llama 3's rotary scaling, whose three ranges the frequencies cover.
+fn untied_and_scaled(folder: &Path) -> (ModelConfig, Weights) {
+    let (config, mut weights) = tiny(folder).read(&Device::Cpu).unwrap();
+    let mut json = config.json;
+    json["tie_word_embeddings"] = false.into();
+    json["rope_scaling"] = serde_json::json!({
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 128,
+    });
+    let head = Tensor::randn(0_f32, 0.05, (config.vocabulary, config.hidden_size), &Device::Cpu).unwrap();
+    weights.0.insert("lm_head.weight".to_owned(), head);
+    (ModelConfig::from_json(json, "test").unwrap(), weights)
+}
+
+#[test]
+fn logits_with_an_untied_head_and_scaled_rotary_equal_those_of_candle_transformers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = untied_and_scaled(&folder.path().join("model"));
+    let plain = ModelConfig { rope_scaling: None, ..config.clone() }.inverse_frequencies();
+    let ratios: Vec<f64> =
+        plain.iter().zip(config.inverse_frequencies()).map(|(plain, scaled)| plain / scaled).collect();
+    assert!(
+        ratios.contains(&1.0) && ratios.contains(&8.0) && ratios.iter().any(|ratio| (1.1..7.9).contains(ratio)),
+        "{ratios:?}"
+    );
+    let tokens: Vec<u32> = (0..200).map(|index| (index * 37) % 250).collect();
+    assert_same_logits(config, weights, &tokens, "untied, scaled rotary");
+}
+
 #[test]
 fn logits_of_smollm2_equal_those_of_candle_transformers() {
     let default = "checkpoints/smollm2-135m-instruct-gguf/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -95,7 +152,16 @@ fn logits_of_smollm2_equal_those_of_candle_transformers() {
         return;
     }
     let tokens: Vec<u32> = [1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198].to_vec();
-    assert_logits_agree(&LocalModel { path }, &tokens, "SmolLM2-135M-Instruct");
+    let model = LocalModel { path };
+    assert_logits_agree(&model, &tokens, "SmolLM2-135M-Instruct");
+    // The oracle shares our reading of the file. Rows of queries and keys in the wrong order would show only here.
+    let question = [Message { role: Role::User, content: "What is the capital of France?".to_owned() }];
+    let tokenizer = ChatTokenizer::load(&model.path).unwrap();
+    let tree = tokenizer.encode_tree(&question, &[("a", "The capital of France is Paris.")]).unwrap();
+    let (sums, _) = weighted(&decoder(&model, &Trainable::Full), &[&tree], &[1.0]);
+    let loss = -sums[0] / tree.answers[0].len() as f32;
+    println!("SmolLM2-135M-Instruct: loss of a plain answer {loss}");
+    assert!(loss < 1.0, "{loss}");
 }
 
 fn tree() -> Tree {
@@ -168,12 +234,14 @@ fn randomise_b(decoder: &Decoder) {
 fn rows_packed_together_do_not_see_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
-    let (first, second) = (tree(), Tree { prompt: (200..260).collect(), answers: vec![vec![7, 8, 9]], row_ids: vec![] });
+    let (first, second) =
+        (tree(), Tree { prompt: (200..260).collect(), answers: vec![vec![7, 8, 9]], row_ids: vec![] });
     let edited = Tree { prompt: (100..130).collect(), ..first.clone() };
     let last = |trees: &[&Tree]| {
         let packed = pack(trees);
         let hidden = decoder.hidden_states(&packed.sequence).unwrap();
-        let values = decoder.log_probabilities(&hidden, &packed.rows, &packed.targets).unwrap().to_vec1::<f32>().unwrap();
+        let values =
+            decoder.log_probabilities(&hidden, &packed.rows, &packed.targets).unwrap().to_vec1::<f32>().unwrap();
         values[values.len() - 3..].to_vec()
     };
     assert_eq!(last(&[&first, &second]), last(&[&edited, &second]));
@@ -190,6 +258,82 @@ fn every_trainable_tensor_gets_a_gradient_and_the_check_names_one_that_does_not(
         let (_, elsewhere) = weighted(&decoder_like(&model, &trainable), &[&tree()], &[1.0, 1.0, 1.0]);
         let error = topalign::model::check_gradients(&elsewhere, &decoder).unwrap_err();
         assert!(error.to_string().contains("has no gradient"), "{error}");
+    }
+}
+
+#[test]
+fn an_adapter_run_computes_gradients_of_the_adapter_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &lora());
+    let (_, gradients) = weighted(&decoder, &[&tree()], &[1.0, 1.0, 1.0]);
+    // Two more that Candle computes unasked: at the constant of the loss above, and at the embedded tokens, which enter the
+    // first residual sum. None of the base's 20 tensors has one.
+    assert_eq!(gradients.get_ids().count(), decoder.parameters().len() + 2);
+}
+
+#[test]
+fn an_adapter_that_has_moved_needs_a_gradient_at_both_its_matrices() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &lora());
+    let (_, at_start) = weighted(&decoder, &[&tree()], &[1.0, 1.0, 1.0]);
+    topalign::model::check_gradients(&at_start, &decoder).unwrap();
+    randomise_b(&decoder);
+    let error = topalign::model::check_gradients(&at_start, &decoder).unwrap_err();
+    assert!(error.to_string().contains("lora_A.weight` has a gradient that is all zero"), "{error}");
+}
+
+#[test]
+fn the_same_weights_and_tokens_give_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Full);
+    let run = || {
+        let (values, gradients) = weighted(&decoder, &[&tree(), &tree()], &[0.5, -0.3, 1.5, 1.0, 0.1, 2.0]);
+        let flat = |variable| gradients.get(variable).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        (values, decoder.parameters().values().map(|variable| flat(variable.as_tensor())).collect::<Vec<_>>())
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn an_adapter_starts_as_nothing_and_from_its_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let (adapted, base) = (decoder(&model, &lora()), decoder(&model, &Trainable::Nothing));
+    let sequence = PackedSequence::single(&(0..60).collect::<Vec<_>>());
+    let logits = |decoder: &Decoder| decoder.logits(&decoder.hidden_states(&sequence).unwrap(), &[59]).unwrap();
+    assert!(largest(&(logits(&adapted) - logits(&base)).unwrap()) < 1e-6);
+    let (config, weights) = model.read(&Device::Cpu).unwrap();
+    let other = Decoder::new(config, weights, &lora(), Seed(6), &Device::Cpu).unwrap();
+    let again = decoder_like(&model, &lora());
+    let name = "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight";
+    let a = |decoder: &Decoder| decoder.parameters()[name].flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    assert_eq!(a(&adapted), a(&again));
+    assert_ne!(a(&adapted), a(&other));
+    assert!(a(&adapted).iter().all(|value| value.abs() <= 0.125), "uniform within 1 / sqrt(64)");
+}
+
+#[test]
+fn a_segment_that_continues_a_later_one_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
+    let mut sequence = PackedSequence::single(&[1, 2, 3]);
+    sequence.segments[0].parent = Some(0);
+    assert!(decoder.hidden_states(&sequence).is_err());
+    sequence.segments[0].parent = Some(9);
+    assert!(decoder.hidden_states(&sequence).is_err());
+}
+
+#[test]
+fn tokens_and_positions_out_of_range_are_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
+    let vocabulary = decoder.config().vocabulary as u32;
+    for tokens in [vec![1, vocabulary], vec![1; 513]] {
+        let error = decoder.hidden_states(&PackedSequence::single(&tokens)).unwrap_err();
+        assert_eq!(error.exit_status(), 2, "{error}");
+        let mut cache = KeyValueCache::default();
+        let error = decoder.decode(&mut [Step { tokens: &tokens, cache: &mut cache }]).unwrap_err();
+        assert_eq!((error.exit_status(), cache.tokens()), (2, 0), "{error}");
     }
 }
 
@@ -241,45 +385,4 @@ fn cached_decoding_equals_the_full_forward_whatever_the_batch() {
             assert!(difference < 1e-4, "{difference}");
         }
     }
-}
-
-#[test]
-fn a_model_that_cannot_be_read_is_a_named_fault() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = tiny(&folder.path().join("model"));
-    let fails = |expected: &str| {
-        let error = model.read(&Device::Cpu).unwrap_err();
-        assert_eq!(error.exit_status(), 2, "{error}");
-        assert!(error.to_string().contains(expected), "{error}");
-    };
-    let weights = model.path.join("model.safetensors");
-    let whole = std::fs::read(&weights).unwrap();
-    std::fs::write(&weights, &whole[..whole.len() / 2]).unwrap();
-    fails("not a whole safetensors file");
-    std::fs::write(&weights, &whole[..4]).unwrap();
-    fails("not a whole safetensors file");
-    std::fs::remove_file(&weights).unwrap();
-    fails("cannot read");
-    std::fs::write(&weights, &whole).unwrap();
-    let config = model.path.join("config.json");
-    let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, text.replace("\"hidden_size\": 32", "\"hidden_size\": 64")).unwrap();
-    fails("another shape");
-    std::fs::write(&config, text.replace("\"llama\"", "\"mamba\"")).unwrap();
-    fails("unsupported `model_type`, got `mamba`");
-    std::fs::write(&config, "{").unwrap();
-    fails("not valid JSON");
-    std::fs::remove_file(&config).unwrap();
-    fails("config.json");
-}
-
-#[test]
-fn a_source_is_a_folder_a_file_or_a_hub_id() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_str().unwrap();
-    assert!(matches!(ModelSource::parse(path), Ok(ModelSource::Folder(_))));
-    assert!(matches!(ModelSource::parse("owner/name-1.5B"), Ok(ModelSource::Hub(_))));
-    assert!(matches!(ModelSource::parse("./missing"), Err(Error::Invalid(_))));
-    let missing = ModelSource::parse("./missing.gguf").unwrap().resolve().unwrap_err();
-    assert_eq!(missing.exit_status(), 2);
 }

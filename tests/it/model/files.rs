@@ -1,0 +1,242 @@
+//! Claims about reading models: folders, shards, GGUF files, faults.
+
+use std::collections::BTreeMap;
+
+use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
+use candle_core::{DType, Device, Tensor};
+use topalign::error::Error;
+use topalign::model::{LocalModel, ModelConfig, ModelSource, Weights};
+
+use super::{largest, tiny};
+
+fn assert_same_tensors(read: &Weights, expected: &Weights) {
+    assert_eq!(read.0.keys().collect::<Vec<_>>(), expected.0.keys().collect::<Vec<_>>());
+    for (name, tensor) in &read.0 {
+        assert_eq!(tensor.dtype(), DType::F32);
+        assert!(largest(&(tensor - &expected.0[name]).unwrap()) == 0.0, "{name}");
+    }
+}
+
+/// The inverse of what reading does: llama.cpp pairs neighbours of a head, Hugging Face pairs i with i + size / 2.
+fn to_neighbours(tensor: &Tensor, head_size: usize) -> Tensor {
+    let (output, input) = tensor.dims2().unwrap();
+    let split = tensor.reshape((output / head_size, 2, head_size / 2, input)).unwrap();
+    split.transpose(1, 2).unwrap().contiguous().unwrap().reshape((output, input)).unwrap()
+}
+
+/// Writes a GGUF file as llama.cpp names and orders things; `factors` is its table of rotary divisors.
+fn write_gguf(path: &std::path::Path, config: &ModelConfig, weights: &Weights, factors: Option<Vec<f32>>) {
+    let mut tensors = BTreeMap::new();
+    for (name, tensor) in &weights.0 {
+        let mut target = name.replace("model.layers.", "blk.");
+        for (from, to) in [
+            ("model.embed_tokens", "token_embd"),
+            ("model.norm", "output_norm"),
+            ("lm_head", "output"),
+            ("input_layernorm", "attn_norm"),
+            ("post_attention_layernorm", "ffn_norm"),
+            ("self_attn.o_proj", "attn_output"),
+            ("self_attn.", "attn_"),
+            ("mlp.", "ffn_"),
+            ("_proj.weight", ".weight"),
+        ] {
+            target = target.replace(from, to);
+        }
+        let turned = name.contains("q_proj") || name.contains("k_proj");
+        let tensor = if turned { to_neighbours(tensor, config.head_size) } else { tensor.clone() };
+        tensors.insert(target, QTensor::quantize(&tensor, GgmlDType::F32).unwrap());
+    }
+    if let Some(factors) = factors {
+        let table = Tensor::new(factors, &Device::Cpu).unwrap();
+        tensors.insert("rope_freqs.weight".to_owned(), QTensor::quantize(&table, GgmlDType::F32).unwrap());
+    }
+    let number = |value: usize| gguf_file::Value::U32(value as u32);
+    let metadata = [
+        ("general.architecture", gguf_file::Value::String("llama".to_owned())),
+        ("llama.embedding_length", number(config.hidden_size)),
+        ("llama.feed_forward_length", number(config.intermediate_size)),
+        ("llama.block_count", number(config.layers)),
+        ("llama.attention.head_count", number(config.heads)),
+        ("llama.attention.head_count_kv", number(config.key_value_heads)),
+        ("llama.context_length", number(config.context)),
+        ("llama.attention.layer_norm_rms_epsilon", gguf_file::Value::F32(config.norm_epsilon as f32)),
+        ("llama.rope.freq_base", gguf_file::Value::F32(config.rope_theta as f32)),
+    ];
+    let metadata: Vec<(&str, &gguf_file::Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
+    let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    gguf_file::write(&mut std::fs::File::create(path).unwrap(), &metadata, &tensors).unwrap();
+}
+
+#[test]
+fn a_gguf_file_reads_as_the_folder_that_it_was_made_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let path = folder.path().join("model.gguf");
+    write_gguf(&path, &config, &weights, None);
+    let (read, tensors) = LocalModel { path }.read(&Device::Cpu).unwrap();
+    let without_json = |config: &ModelConfig| ModelConfig { json: serde_json::Value::Null, ..config.clone() };
+    assert_eq!(without_json(&read), without_json(&config));
+    assert_same_tensors(&tensors, &weights);
+}
+
+#[test]
+fn llama_3s_table_of_rotary_divisors_becomes_its_scaling_and_any_other_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let mut json = config.json;
+    json["rope_theta"] = 500_000.0.into();
+    let config = ModelConfig::from_json(json.clone(), "test").unwrap();
+    json["rope_scaling"] = serde_json::json!({"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8192});
+    let scaled = ModelConfig::from_json(json, "test").unwrap();
+    let pairs = config.inverse_frequencies().into_iter().zip(scaled.inverse_frequencies());
+    let table: Vec<f32> = pairs.map(|(plain, scaled)| (plain / scaled) as f32).collect();
+    let path = folder.path().join("model.gguf");
+    write_gguf(&path, &config, &weights, Some(table.clone()));
+    let (read, _) = LocalModel { path: path.clone() }.read(&Device::Cpu).unwrap();
+    assert_eq!(read.rope_scaling, scaled.rope_scaling);
+    write_gguf(&path, &config, &weights, Some(vec![3.0; table.len()]));
+    let error = LocalModel { path }.read(&Device::Cpu).unwrap_err();
+    assert!(error.to_string().contains("unsupported table `rope_freqs.weight`"), "{error}");
+}
+
+#[test]
+fn a_gguf_file_that_is_cut_short_is_a_named_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, weights) = tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let path = folder.path().join("model.gguf");
+    write_gguf(&path, &config, &weights, None);
+    let whole = std::fs::read(&path).unwrap();
+    for length in [0, 3, 10, 200, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = LocalModel { path: path.clone() }.read(&Device::Cpu).unwrap_err();
+        assert!(error.exit_status() == 2 && error.to_string().contains("not a whole GGUF file"), "{length}: {error}");
+    }
+}
+
+#[test]
+fn shards_and_half_precision_read_as_one_file_in_full_precision() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let (_, weights) = model.read(&Device::Cpu).unwrap();
+    std::fs::remove_file(model.path.join("model.safetensors")).unwrap();
+    let mut map = serde_json::Map::new();
+    let mut shards = [std::collections::HashMap::new(), std::collections::HashMap::new()];
+    for (index, (name, tensor)) in weights.0.iter().enumerate() {
+        map.insert(name.clone(), format!("model-0000{}-of-00002.safetensors", 1 + index % 2).into());
+        shards[index % 2].insert(name.clone(), tensor.to_dtype(DType::BF16).unwrap());
+    }
+    for (index, shard) in shards.iter().enumerate() {
+        let file = model.path.join(format!("model-0000{}-of-00002.safetensors", index + 1));
+        candle_core::safetensors::save(shard, file).unwrap();
+    }
+    let index = serde_json::json!({ "weight_map": map });
+    std::fs::write(model.path.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    let rounded = |tensor: &Tensor| tensor.to_dtype(DType::BF16).unwrap().to_dtype(DType::F32).unwrap();
+    let expected = Weights(weights.0.iter().map(|(name, tensor)| (name.clone(), rounded(tensor))).collect());
+    assert_same_tensors(&model.read(&Device::Cpu).unwrap().1, &expected);
+    std::fs::remove_file(model.path.join("model-00002-of-00002.safetensors")).unwrap();
+    let error = model.read(&Device::Cpu).unwrap_err();
+    assert!(error.exit_status() == 2 && error.to_string().contains("model-00002-of-00002.safetensors"), "{error}");
+}
+
+#[test]
+fn missing_unexpected_and_misshaped_tensors_are_named_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, mut weights) = tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let norm = weights.0.remove("model.norm.weight").unwrap();
+    weights.0.insert("model.extra.weight".to_owned(), norm.clone());
+    weights.0.insert("model.layers.1.mlp.up_proj.weight".to_owned(), norm);
+    let Err(Error::Invalid(faults)) = weights.check(&config, "test") else { panic!("accepted") };
+    let text = faults.iter().map(|fault| fault.what.as_str()).collect::<Vec<_>>().join("; ");
+    assert_eq!(faults.len(), 3, "{text}");
+    for name in [
+        "`model.norm.weight` is missing",
+        "`model.layers.1.mlp.up_proj.weight` has another shape",
+        "`model.extra.weight` belongs",
+    ] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
+#[test]
+fn a_config_that_cannot_be_honoured_is_refused_with_every_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, _) = tiny(&folder.path().join("model")).read(&Device::Cpu).unwrap();
+    let refused = |changes: serde_json::Value, expected: &[&str]| {
+        let mut json = config.json.clone();
+        for (key, value) in changes.as_object().unwrap() {
+            json[key] = value.clone();
+        }
+        let error = ModelConfig::from_json(json, "test").unwrap_err();
+        assert_eq!(error.exit_status(), 2);
+        for part in expected {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
+    };
+    refused(
+        serde_json::json!({"model_type": "qwen2", "attention_bias": true}),
+        &["`model_type`, got `qwen2`", "`attention_bias`"],
+    );
+    refused(
+        serde_json::json!({"model_type": null, "architectures": ["MistralForCausalLM"]}),
+        &["got `MistralForCausalLM`"],
+    );
+    refused(
+        serde_json::json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}),
+        &["unsupported rope scaling, got `yarn`"],
+    );
+    refused(
+        serde_json::json!({"rope_scaling": {"rope_type": "llama3", "factor": 0}}),
+        &["`factor`", "`low_freq_factor`"],
+    );
+    refused(serde_json::json!({"hidden_size": 0, "rms_norm_eps": "small"}), &["`hidden_size`", "`rms_norm_eps`"]);
+    refused(
+        serde_json::json!({"hidden_size": u64::MAX, "num_hidden_layers": 1_000_000}),
+        &["`hidden_size`", "`num_hidden_layers`"],
+    );
+    refused(serde_json::json!({"num_attention_heads": 1000, "head_dim": null}), &["head size"]);
+    refused(serde_json::json!({"num_attention_heads": 3}), &["not a multiple"]);
+    refused(serde_json::json!({"quantization_config": {"bits": 4}}), &["`quantization_config`"]);
+}
+
+#[test]
+fn a_model_that_cannot_be_read_is_a_named_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let fails = |expected: &str| {
+        let error = model.read(&Device::Cpu).unwrap_err();
+        assert_eq!(error.exit_status(), 2, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let weights = model.path.join("model.safetensors");
+    let whole = std::fs::read(&weights).unwrap();
+    std::fs::write(&weights, &whole[..whole.len() / 2]).unwrap();
+    fails("not a whole safetensors file");
+    std::fs::write(&weights, &whole[..4]).unwrap();
+    fails("not a whole safetensors file");
+    std::fs::remove_file(&weights).unwrap();
+    fails("cannot read");
+    std::fs::write(&weights, &whole).unwrap();
+    let config = model.path.join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("\"hidden_size\": 32", "\"hidden_size\": 64")).unwrap();
+    fails("another shape");
+    std::fs::write(&config, text.replace("\"llama\"", "\"mamba\"")).unwrap();
+    fails("unsupported `model_type`, got `mamba`");
+    std::fs::write(&config, "{").unwrap();
+    fails("not valid JSON");
+    std::fs::remove_file(&config).unwrap();
+    fails("config.json");
+}
+
+#[test]
+fn a_source_is_a_folder_a_file_or_a_hub_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert!(matches!(ModelSource::parse(path), Ok(ModelSource::Folder(_))));
+    assert!(matches!(ModelSource::parse("owner/name-1.5B"), Ok(ModelSource::Hub(_))));
+    assert!(matches!(ModelSource::parse("./missing"), Err(Error::Invalid(_))));
+    let missing = ModelSource::parse("./missing.gguf").unwrap().resolve().unwrap_err();
+    assert_eq!(missing.exit_status(), 2);
+}
