@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use topalign::cli::{self, Cli};
 use topalign::run::interrupt;
 
+/// glibc's allocator returns big blocks to the system after each training step and faults them in again at the next;
+/// ARCHITECTURE.md has the figures.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::from_process();
     start_tracing(cli.console().verbose);
