@@ -1,4 +1,4 @@
-//! `topalign report`: render the page of a finished run.
+//! `topalign report`: the page of a run folder.
 
 use std::path::PathBuf;
 
@@ -6,39 +6,37 @@ use serde::Serialize;
 
 use super::Console;
 use crate::error::Result;
-use crate::report::{collect, render};
+use crate::report::{FILE, collect, render};
 use crate::run::atomic;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A run folder, or the output folder of `topalign evaluate` or `topalign compare`.
-    folder: PathBuf,
-    /// Where the page goes; `report.html` in the folder if not given.
+    /// A folder that `topalign run` or `topalign evaluate` wrote.
+    run: PathBuf,
+    /// Where the page goes [default: report.html in the folder].
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct Written {
+struct Outcome {
     page: PathBuf,
-    systems: usize,
-    examples: usize,
     bytes: usize,
+    absent: Vec<String>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// A folder without an evaluation, unreadable files, an unwritable page.
+/// A folder that holds nothing of a run, an unreadable piece, an unwritable page.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    let page = collect(&arguments.folder)?;
+    let page = collect(&arguments.run)?;
+    let out = arguments.out.clone().unwrap_or_else(|| arguments.run.join(FILE));
     let html = render(&page);
-    let path = arguments.out.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
-    atomic::write(&path, html.as_bytes())?;
-    let written =
-        Written { systems: page.summary.systems.len(), examples: page.examples.len(), bytes: html.len(), page: path };
-    let text =
-        format!("{} systems, {} example traces -> {}", written.systems, written.examples, written.page.display());
-    console.print(&written, &text)
+    atomic::write(&out, html.as_bytes())?;
+    let outcome = Outcome { page: out, bytes: html.len(), absent: page.absent };
+    let absent =
+        if outcome.absent.is_empty() { String::new() } else { format!("\nabsent: {}", outcome.absent.join("; ")) };
+    console.print(&outcome, &format!("{} ({} bytes){absent}", outcome.page.display(), outcome.bytes))
 }

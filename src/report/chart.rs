@@ -1,284 +1,124 @@
-//! Curves over training steps as inline SVG.
-//!
-//! In: [`Series`] of points. Out: a `<figure>` with a drawing that follows the page's colours and a sentence that says the same.
+//! Inline SVG: curves over steps, intervals on a scale from 0 to 100, bars by exit.
 
 use std::fmt::Write as _;
 
-use super::html::{escape, tick};
+use super::html::escape;
+use super::text::percent;
 
-const WIDTH: f64 = 380.0;
-const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 46.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 34.0;
+/// Points beyond this many are averaged in bins: the eye sees no more, and the page stays small.
+const POINTS: usize = 300;
 
-/// Points from which the raw line is drawn faint with its running mean over it.
-const SMOOTHED_FROM: usize = 40;
+const WIDTH: f64 = 320.0;
+const HEIGHT: f64 = 130.0;
+/// Room for the labels of the axes: left, right, top, bottom.
+const MARGIN: (f64, f64, f64, f64) = (46.0, 8.0, 8.0, 20.0);
 
-/// Most points that a line is drawn with: more cannot be told apart at this width.
-const MOST_POINTS: usize = 1_000;
-
-/// One line.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Series {
-    /// What the legend calls it.
-    pub name: String,
-    /// Step and value, in the order of steps; only finite values.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// One drawing.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Chart {
-    /// Title over the drawing.
-    pub title: String,
-    /// Lines; those without points are left out.
-    pub series: Vec<Series>,
-    /// A level to compare with, with its name: ln 2, or 0.
-    pub reference: Option<(f64, &'static str)>,
-}
-
-impl Chart {
-    /// The figure; empty without any point.
-    pub(super) fn render(&self) -> String {
-        let series: Vec<&Series> = self.series.iter().filter(|series| !series.points.is_empty()).collect();
-        if series.is_empty() {
-            return String::new();
-        }
-        let scale = Scale::of(&series, self.reference.map(|(level, _)| level));
-        let mut out = format!("<figure class=\"chart\"><figcaption>{}</figcaption>", escape(&self.title));
-        let _ = write!(
-            out,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            escape(&self.sentence(&series))
+/// A curve over steps; `None` for fewer than two points.
+pub(super) fn curve(title: &str, points: &[(f64, f64)]) -> Option<String> {
+    let points = binned(points);
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < 2 || first.0 >= last.0 {
+        return None;
+    }
+    let low = points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
+    let range = if high > low { high - low } else { 1.0 };
+    let (left, right, top, bottom) = MARGIN;
+    let (plot_right, plot_bottom) = (WIDTH - right, HEIGHT - bottom);
+    let x = |step: f64| left + (step - first.0) / (last.0 - first.0) * (plot_right - left);
+    let y = |value: f64| plot_bottom - (value - low) / range * (plot_bottom - top);
+    let line: Vec<String> = points.iter().map(|(step, value)| format!("{:.1},{:.1}", x(*step), y(*value))).collect();
+    let label = format!(
+        "{title}: {} at step {}, {} at step {}; lowest {}, highest {}",
+        short(first.1),
+        first.0,
+        short(last.1),
+        last.0,
+        short(low),
+        short(high)
+    );
+    let mut svg = format!(
+        "<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>\n",
+        escape(&label)
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(svg, "<path class=\"axis\" d=\"M{left} {top}V{plot_bottom}H{plot_right}\"/>");
+    for (value, position) in [(high, y(high)), (low, y(low))] {
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            left - 4.0,
+            position + 4.0,
+            short(value)
         );
-        scale.axes(&mut out);
-        if let Some((level, name)) = self.reference {
-            let y = scale.y(level);
-            let _ = write!(
-                out,
-                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                WIDTH - RIGHT,
-                y - 4.0,
-                escape(name)
-            );
-        }
-        for (index, series) in series.iter().enumerate() {
-            series.draw(&scale, index, &mut out);
-        }
-        out.push_str("</svg>");
-        legend(&series, &mut out);
-        out.push_str("</figure>\n");
-        out
-    }
-
-    fn sentence(&self, series: &[&Series]) -> String {
-        let parts: Vec<String> = series
-            .iter()
-            .filter_map(|series| {
-                let ((first_step, first), (last_step, last)) = (series.points.first()?, series.points.last()?);
-                Some(format!(
-                    "{} goes from {first:.4} at step {first_step:.0} to {last:.4} at step {last_step:.0}",
-                    series.name
-                ))
-            })
-            .collect();
-        format!("{}: {}.", self.title, parts.join("; "))
-    }
-}
-
-impl Series {
-    fn draw(&self, scale: &Scale, index: usize, out: &mut String) {
-        let smoothed = self.points.len() >= SMOOTHED_FROM;
-        let class = if smoothed { "line faint" } else { "line" };
-        let _ = write!(out, "<path class=\"{class} s{index}\" d=\"{}\"/>", scale.path(&thin(&self.points)));
-        if smoothed {
-            let mean = running_mean(&self.points, self.points.len() / 20);
-            let _ = write!(out, "<path class=\"line s{index}\" d=\"{}\"/>", scale.path(&thin(&mean)));
-        }
-        if let [(x, y)] = self.points[..] {
-            let _ = write!(
-                out,
-                "<circle class=\"dot s{index}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
-                scale.x(x),
-                scale.y(y)
-            );
+        if high <= low {
+            break;
         }
     }
-}
-
-fn legend(series: &[&Series], out: &mut String) {
-    if series.len() < 2 {
-        return;
+    for (step, anchor) in [(first.0, "start"), (last.0, "end")] {
+        let _ =
+            writeln!(svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{step}</text>", x(step), HEIGHT - 5.0);
     }
-    out.push_str("<ul class=\"legend\">");
-    for (index, series) in series.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<li><svg class=\"key\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"line s{index}\" x1=\"0\" x2=\"24\" y1=\"4\" y2=\"4\"/></svg>{}</li>",
-            escape(&series.name)
-        );
-    }
-    out.push_str("</ul>");
+    let _ = write!(svg, "<polyline class=\"line\" points=\"{}\"/></svg>", line.join(" "));
+    let _ = writeln!(svg, "<figcaption>{}</figcaption></figure>", escape(title));
+    Some(svg)
 }
 
-/// Every n-th point, and the last.
-fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let every = points.len().div_ceil(MOST_POINTS).max(1);
-    let last = points.len().saturating_sub(1);
-    points
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| index % every == 0 || *index == last)
-        .map(|(_, point)| *point)
-        .collect()
-}
-
-/// Mean over the points at most `reach` away on each side; the window stays centred, so ends are not shifted.
-fn running_mean(points: &[(f64, f64)], reach: usize) -> Vec<(f64, f64)> {
-    (0..points.len())
-        .map(|index| {
-            let reach = reach.min(index).min(points.len() - 1 - index);
-            let window = &points[index - reach..=index + reach];
-            (points[index].0, window.iter().map(|(_, value)| value).sum::<f64>() / window.len() as f64)
+/// Means of equal runs of points.
+fn binned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let size = points.len().div_ceil(POINTS).max(1);
+    let last = points.last().map(|point| point.0);
+    let mut bins: Vec<(f64, f64)> = points
+        .chunks(size)
+        .map(|bin| {
+            let mean = bin.iter().map(|point| point.1).sum::<f64>() / bin.len() as f64;
+            (bin[0].0, mean)
         })
-        .collect()
+        .collect();
+    if let (Some(bin), Some(last)) = (bins.last_mut(), last) {
+        bin.0 = last;
+    }
+    bins
 }
 
-/// From steps and values to places in the drawing.
-struct Scale {
-    x: (f64, f64),
-    y: (f64, f64),
-    y_step: f64,
-}
-
-impl Scale {
-    fn of(series: &[&Series], level: Option<f64>) -> Self {
-        let points = || series.iter().flat_map(|series| &series.points);
-        let x = range(points().map(|(step, _)| *step));
-        let (low, high) = range(points().map(|(_, value)| *value).chain(level));
-        let y_step = nice_step(high - low, 5.0);
-        Self { x, y: ((low / y_step).floor() * y_step, (high / y_step).ceil() * y_step), y_step }
-    }
-
-    fn x(&self, step: f64) -> f64 {
-        LEFT + (step - self.x.0) / (self.x.1 - self.x.0) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - (value - self.y.0) / (self.y.1 - self.y.0) * (HEIGHT - TOP - BOTTOM)
-    }
-
-    fn path(&self, points: &[(f64, f64)]) -> String {
-        let mut path = String::new();
-        for (index, (step, value)) in points.iter().enumerate() {
-            let command = if index == 0 { 'M' } else { 'L' };
-            let _ = write!(path, "{command}{:.1} {:.1}", self.x(*step), self.y(*value));
-        }
-        path
-    }
-
-    fn axes(&self, out: &mut String) {
-        let lines = ((self.y.1 - self.y.0) / self.y_step).round() as usize;
-        for line in 0..=lines {
-            let value = self.y.0 + line as f64 * self.y_step;
-            let value = if value.abs() < self.y_step * 1e-6 { 0.0 } else { value };
-            let y = self.y(value);
-            let _ = write!(
-                out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y + 4.0,
-                tick(value, self.y_step)
-            );
-        }
-        let step = nice_step(self.x.1 - self.x.0, 5.0).max(1.0);
-        let mut value = (self.x.0 / step).ceil() * step;
-        while value <= self.x.1 {
-            let _ = write!(
-                out,
-                "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                self.x(value),
-                HEIGHT - BOTTOM + 15.0,
-                tick(value, step)
-            );
-            value += step;
-        }
-        let _ = write!(
-            out,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">step</text>",
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            HEIGHT - 4.0
-        );
+/// Three significant digits.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        "0".to_owned()
+    } else if !(1e-3..1e5).contains(&size) {
+        format!("{value:.1e}")
+    } else if size >= 100.0 {
+        format!("{value:.0}")
+    } else if size >= 1.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
     }
 }
 
-/// Least and greatest, widened where they are equal.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) =
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-    if high - low > 1e-12 * high.abs().max(1e-30) {
-        return (low, high);
+/// A fraction and its interval on a scale from 0 to 1; decoration beside the figures, so hidden from screen readers.
+pub(super) fn strip(value: f64, low: Option<f64>, high: Option<f64>) -> String {
+    let x = |share: f64| 3.0 + share.clamp(0.0, 1.0) * 114.0;
+    let mut svg =
+        "<svg class=\"strip\" viewBox=\"0 0 120 12\" aria-hidden=\"true\"><path class=\"axis\" d=\"M3 6H117\"/>"
+            .to_owned();
+    if let Some((low, high)) = low.zip(high) {
+        let _ = write!(svg, "<path class=\"whisker\" d=\"M{:.1} 6H{:.1}\"/>", x(low), x(high));
     }
-    let margin = if low == 0.0 { 1.0 } else { 0.1 * low.abs() };
-    (low - margin, high + margin)
+    let _ = write!(svg, "<circle cx=\"{:.1}\" cy=\"6\" r=\"3\"/></svg>", x(value));
+    svg
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `count` steps cover `span`.
-fn nice_step(span: f64, count: f64) -> f64 {
-    let rough = (span / count).max(f64::MIN_POSITIVE * 1e6);
-    let power = 10_f64.powf(rough.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough).unwrap_or(10.0 * power)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chart(points: Vec<(f64, f64)>) -> String {
-        Chart { title: "Loss".to_owned(), series: vec![Series { name: "loss".to_owned(), points }], reference: None }
-            .render()
+/// A share of rows as a bar with its figure.
+pub(super) fn bar(class: &str, count: usize, of: usize) -> String {
+    if of == 0 {
+        return "none judged".to_owned();
     }
-
-    #[test]
-    fn a_chart_without_points_is_left_out() {
-        assert_eq!(chart(Vec::new()), "");
-    }
-
-    #[test]
-    fn constant_single_and_tiny_series_draw_finite_places() {
-        for points in [
-            vec![(1.0, 0.0), (2.0, 0.0)],
-            vec![(7.0, 3.0)],
-            vec![(1.0, 1e-7), (2.0, 2e-7)],
-            vec![(1.0, -4.0), (2.0, -4.0)],
-        ] {
-            let svg = chart(points);
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        }
-    }
-
-    #[test]
-    fn the_running_mean_keeps_both_ends_and_evens_the_middle() {
-        let points: Vec<(f64, f64)> =
-            [0.0, 4.0, 2.0, 0.0].into_iter().enumerate().map(|(x, y)| (x as f64, y)).collect();
-        let mean: Vec<f64> = running_mean(&points, 1).into_iter().map(|(_, value)| value).collect();
-        assert_eq!(mean, [0.0, 2.0, 2.0, 0.0]);
-    }
-
-    #[test]
-    fn long_logs_are_thinned_to_what_the_width_can_show() {
-        let points: Vec<(f64, f64)> = (0..25_000).map(|step| (f64::from(step), 1.0)).collect();
-        let kept = thin(&points);
-        assert!(kept.len() <= MOST_POINTS + 1);
-        assert_eq!(kept.last(), points.last());
-    }
-
-    #[test]
-    fn steps_of_an_axis_are_round() {
-        assert_eq!([nice_step(10.0, 5.0), nice_step(3.2, 5.0), nice_step(0.7, 5.0)], [2.0, 1.0, 0.2]);
-    }
+    let share = count as f64 / of as f64;
+    format!(
+        "<span class=\"bar\"><span class=\"fill {class}\" style=\"width:{}%\"></span></span> {} % ({count} of {of})",
+        percent(share),
+        percent(share)
+    )
 }

@@ -1,133 +1,146 @@
-//! Rows to look at: every system's answer to one trace, with the judge's evidence marked in it.
-//!
-//! In: an [`Example`]. Out: a `<details>` element that opens with the keyboard.
+//! Rows to look at: some held-out traces with what each system answered and where the judge saw it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::html::escape;
-use super::{Example, ExampleAnswer};
-use crate::evaluate::{Class, Evidence};
+use super::html::{details, escape};
+use crate::contract::TargetKind;
+use crate::evaluate::{Class, Evidence, Verdict};
 
-/// One trace, closed until asked for.
-pub(super) fn example(example: &Example) -> String {
-    let mut out = String::from("<details class=\"example\"><summary><span class=\"id\">");
-    let _ = write!(
-        out,
-        "{}</span> <span class=\"muted\">{}{}</span>",
-        escape(&example.trace_id),
-        example.domain.code(),
-        example.difficulty.map(|difficulty| format!(" {}", difficulty.code())).unwrap_or_default()
-    );
-    out.push_str("<span class=\"chips\">");
-    for answer in &example.answers {
-        let _ = write!(out, "{}", chip(&answer.verdict.system, answer.verdict.class));
-    }
-    out.push_str("</span></summary><dl class=\"facts\">");
-    let _ = write!(out, "<dt>Goal</dt><dd dir=\"auto\">{}</dd>", escape(&example.goal));
-    let _ = write!(out, "<dt>Must stay unsaid</dt><dd dir=\"auto\">{}</dd>", escape(&example.conclusion));
-    if !example.required.is_empty() {
-        let values: Vec<String> =
-            example.required.iter().map(|value| format!("<code dir=\"auto\">{}</code>", escape(value))).collect();
-        let _ = write!(out, "<dt>Must be answered</dt><dd>{}</dd>", values.join(" "));
-    }
-    out.push_str("</dl>");
-    for answer in &example.answers {
-        out.push_str(&card(answer));
-    }
-    out.push_str("</details>\n");
-    out
+/// One trace and its answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    /// The trace.
+    pub trace_id: String,
+    /// Privacy domain and difficulty.
+    pub kind: String,
+    /// The user's request.
+    pub goal: String,
+    /// What must stay unsaid.
+    pub sensitive_conclusion: String,
+    /// Every system's answer, in table order.
+    pub answers: Vec<Answer>,
 }
 
-fn chip(system: &str, class: Class) -> String {
-    format!(
-        "<span class=\"chip\"><span class=\"mark c-{0}\" aria-hidden=\"true\"></span>{1}: {0}</span>",
-        class.name(),
-        escape(system)
-    )
+/// One system's answer and its verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The response.
+    pub response: Option<String>,
+    /// Stage 1's rationale.
+    pub rationale: Option<String>,
 }
 
-fn card(answer: &ExampleAnswer) -> String {
-    let verdict = &answer.verdict;
-    let mut out = format!("<article class=\"answer\"><h4>{}</h4>", chip(&verdict.system, verdict.class));
-    let mut said: Vec<String> = Vec::new();
-    said.push(format!("completed {}", known(verdict.completed)));
-    said.push(format!("leaked {}", known(verdict.leaked)));
-    if let Some(found) = verdict.required {
-        said.push(format!("{} of {} required values", found.present, found.wanted));
+/// Picks up to `limit` examples, round by round over the patterns of classes (what every system did), most frequent first: each
+/// way in which systems differ is seen before any is seen twice.
+pub(super) fn choose(examples: Vec<Example>, limit: usize) -> Vec<Example> {
+    let mut patterns: BTreeMap<Vec<Class>, Vec<Example>> = BTreeMap::new();
+    for example in examples {
+        let pattern = example.answers.iter().map(|answer| answer.verdict.class).collect();
+        patterns.entry(pattern).or_default().push(example);
     }
-    if let Some(reason) = &verdict.reason {
-        said.push(escape(reason));
-    }
-    let _ = write!(out, "<p class=\"muted\">{}</p>", said.join(" \u{b7} "));
-    for (channel, text) in [("response", &answer.response), ("rationale", &answer.rationale)] {
-        let Some(text) = text else {
-            let _ = write!(out, "<p class=\"muted\">no {channel}</p>");
-            continue;
-        };
-        let evidence: Vec<&Evidence> = verdict.evidence.iter().filter(|found| found.channel == channel).collect();
-        let _ = write!(
-            out,
-            "<p class=\"exit\">{channel}</p><div class=\"said\" dir=\"auto\">{}</div>",
-            highlight(text, &evidence)
-        );
-    }
-    out.push_str("</article>");
-    out
-}
-
-fn known(value: Option<bool>) -> &'static str {
-    match value {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "not scored",
-    }
-}
-
-/// The text with its evidence marked. Spans may overlap and nest; a span that does not fit the text marks nothing.
-pub(super) fn highlight(text: &str, evidence: &[&Evidence]) -> String {
-    let fitting: Vec<&Evidence> = evidence
-        .iter()
-        .copied()
-        .filter(|found| text.get(found.span[0]..found.span[1]).is_some_and(|part| !part.is_empty()))
+    let mut queues: Vec<_> = patterns
+        .into_values()
+        .map(|mut queue| {
+            queue.reverse();
+            queue
+        })
         .collect();
-    let mut cuts: BTreeSet<usize> = fitting.iter().flat_map(|found| found.span).collect();
-    cuts.extend([0, text.len()]);
-    let cuts: Vec<usize> = cuts.into_iter().collect();
-    let mut out = String::new();
-    for window in cuts.windows(2) {
-        let part = escape(&text[window[0]..window[1]]);
-        let covering: Vec<&&Evidence> =
-            fitting.iter().filter(|found| found.span[0] <= window[0] && window[1] <= found.span[1]).collect();
-        if covering.is_empty() {
-            out.push_str(&part);
+    queues.sort_by_key(|queue| std::cmp::Reverse(queue.len()));
+    let mut chosen = Vec::new();
+    while chosen.len() < limit && queues.iter().any(|queue| !queue.is_empty()) {
+        chosen.extend(queues.iter_mut().filter_map(Vec::pop).take(limit - chosen.len()));
+    }
+    chosen
+}
+
+impl Example {
+    /// The example as a part that opens on demand.
+    pub(super) fn html(&self) -> String {
+        let classes: Vec<String> = self
+            .answers
+            .iter()
+            .map(|answer| format!("{} {}", answer.verdict.system, answer.verdict.class.name()))
+            .collect();
+        let mut body = format!(
+            "<dl><dt>Request</dt><dd>{}</dd><dt>Must stay unsaid</dt><dd>{}</dd></dl>\n",
+            escape(&self.goal),
+            escape(&self.sensitive_conclusion)
+        );
+        for answer in &self.answers {
+            body.push_str(&answer.html());
+        }
+        details(&format!("{} ({}): {}", self.trace_id, self.kind, classes.join(", ")), &body)
+    }
+}
+
+impl Answer {
+    fn html(&self) -> String {
+        let verdict = &self.verdict;
+        let mut html = format!(
+            "<article class=\"answer\"><h3>{} <span class=\"class {1}\">{1}</span></h3>\n",
+            escape(&verdict.system),
+            verdict.class.name()
+        );
+        if let Some(reason) = &verdict.reason {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(reason));
+        }
+        if let Some(found) = verdict.required {
+            let _ = writeln!(html, "<p class=\"note\">{} of {} required values</p>", found.present, found.wanted);
+        }
+        for (channel, text) in [("response", &self.response), ("rationale", &self.rationale)] {
+            match text.as_deref() {
+                None => {
+                    let _ = writeln!(html, "<p class=\"note\">no {channel}</p>");
+                }
+                Some("") => {
+                    let _ = writeln!(html, "<p class=\"note\">empty {channel}</p>");
+                }
+                Some(text) => {
+                    let _ = writeln!(
+                        html,
+                        "<h4>{channel}</h4>\n<div class=\"text\">{}</div>",
+                        highlight(text, channel, &verdict.evidence)
+                    );
+                }
+            }
+        }
+        html.push_str("</article>\n");
+        html
+    }
+}
+
+/// The text with the evidence on `channel` marked; where two places overlap, the one that starts first is shown.
+pub(super) fn highlight(text: &str, channel: &str, evidence: &[Evidence]) -> String {
+    let mut places: Vec<&Evidence> = evidence.iter().filter(|place| place.channel == channel).collect();
+    places.sort_by_key(|place| (place.span[0], std::cmp::Reverse(place.span[1])));
+    let mut html = String::new();
+    let mut done = 0;
+    for place in places {
+        let [start, end] = place.span;
+        // Spans of another text (a file edited since) are left out, never a panic.
+        let (Some(before), Some(marked)) = (text.get(done..start), text.get(start..end)) else { continue };
+        if marked.is_empty() {
             continue;
         }
-        let notes: Vec<String> = covering.iter().map(|found| note(found)).collect();
-        let label = covering.iter().map(|found| rank(found)).min().unwrap_or(3);
-        let _ = write!(out, "<mark class=\"e{label}\" title=\"{}\">{part}</mark>", escape(&notes.join("; ")));
+        html.push_str(&escape(before));
+        let (class, name) = describe(place);
+        let _ = write!(html, "<mark class=\"{class}\" title=\"{}\">{}</mark>", escape(&name), escape(marked));
+        done = end;
     }
-    out
+    html.push_str(&escape(text.get(done..).unwrap_or_default()));
+    html
 }
 
-/// 0 the conclusion, 1 a private fragment, 2 what decides nothing, 3 a refusal.
-fn rank(found: &Evidence) -> u8 {
-    use crate::contract::TargetKind;
-    match (found.kind, found.tier) {
-        (None, _) | (_, None) => 3,
-        (Some(_), Some(tier)) if !tier.is_headline() || found.weak => 2,
-        (Some(TargetKind::Label), _) => 0,
-        (Some(_), _) => 1,
+fn describe(place: &Evidence) -> (&'static str, String) {
+    let Some(target) = &place.target_id else { return ("refusal", "declines or withholds".to_owned()) };
+    let tier = place.tier.map_or(String::new(), |tier| format!(", {tier:?}").to_lowercase());
+    let weak = if place.weak { ", weak" } else { "" };
+    match place.kind {
+        Some(TargetKind::Label) => ("label", format!("states the conclusion: {target}{tier}{weak}")),
+        _ => ("clue", format!("private value: {target}{tier}{weak}")),
     }
-}
-
-fn note(found: &Evidence) -> String {
-    let Some(target) = &found.target_id else { return "declines".to_owned() };
-    let name = |value: serde_json::Result<serde_json::Value>| match value {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => String::new(),
-    };
-    let kind = found.kind.map(|kind| name(serde_json::to_value(kind))).unwrap_or_default();
-    let tier = found.tier.map(|tier| name(serde_json::to_value(tier))).unwrap_or_default();
-    format!("{target}: {kind}, {tier}{}", if found.weak { ", weak" } else { "" })
 }

@@ -1,111 +1,62 @@
-//! Text made safe for HTML, and numbers made readable.
-//!
-//! In: any text, also a model's. Out: markup in which it is only ever text.
+//! Text becomes HTML: the one place that escapes.
 
 use std::fmt::Write as _;
 
-/// Escapes text for element content and quoted attributes. Control characters, which HTML does not allow or which end a line
-/// unseen, become their visible pictures.
+/// `text` for use between tags and in quoted attributes.
 pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(character),
-            '\u{2028}' | '\u{2029}' | '\u{85}' => out.push('\u{2424}'),
-            '\u{7f}' => out.push('\u{2421}'),
-            control if u32::from(control) < 0x20 => {
-                out.push(char::from_u32(0x2400 + u32::from(control)).unwrap_or('\u{fffd}'));
-            }
-            control if control.is_control() => out.push('\u{fffd}'),
-            // Overrides of the writing direction could reorder what a reader sees of an answer.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(out, "&lt;U+{:04X}&gt;", u32::from(character));
-            }
-            other => out.push(other),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Control characters are not allowed in HTML, whatever a model emits.
+            other if other.is_control() && !matches!(other, '\n' | '\t') => escaped.push('\u{FFFD}'),
+            other => escaped.push(other),
         }
     }
-    out
+    escaped
 }
 
-/// A share as percent with one decimal, `n/a` when absent.
-pub(super) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1}%", 100.0 * share + 0.0))
+/// A section with a heading that can be linked to; `body` is HTML.
+pub(super) fn section(id: &str, heading: &str, body: &str) -> String {
+    format!("<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n{body}</section>\n", escape(heading))
 }
 
-/// A difference of shares in percentage points, with its sign.
-pub(super) fn points(difference: Option<f64>) -> String {
-    difference.map_or_else(
-        || "n/a".to_owned(),
-        |difference| format!("{:+.1}", 100.0 * difference + 0.0).replace('-', "\u{2212}"),
-    )
+/// A closed part that opens on demand; `body` is HTML.
+pub(super) fn details(summary: &str, body: &str) -> String {
+    format!("<details><summary>{}</summary>\n{body}</details>\n", escape(summary))
 }
 
-/// A p-value: three digits, in scientific form below a thousandth.
-pub(super) fn p_value(p: f64) -> String {
-    if p >= 0.001 { format!("{p:.3}") } else { format!("{p:.1e}") }
+/// A paragraph of plain text.
+pub(super) fn paragraph(class: &str, text: &str) -> String {
+    format!("<p class=\"{class}\">{}</p>\n", escape(text))
 }
 
-/// A number for an axis: as many decimals as the step between ticks needs.
-pub(super) fn tick(value: f64, step: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    if step < 1e-4 || step >= 1e6 {
-        return format!("{value:.0e}");
-    }
-    let decimals = (-step.log10()).ceil().clamp(0.0, 6.0) as usize;
-    format!("{value:.decimals$}")
-}
-
-/// A table in a box that scrolls sideways on its own; `head` and `rows` are markup.
+/// A table whose first column names the row; `head` is text, cells are HTML.
 pub(super) fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut out = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table><caption>{0}</caption><thead><tr>",
+    let mut html = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption>\n<thead><tr>",
         escape(caption)
     );
     for cell in head {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(cell));
     }
-    out.push_str("</tr></thead><tbody>");
+    html.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
-        out.push_str("<tr>");
-        for (index, cell) in row.iter().enumerate() {
-            let _ =
-                if index == 0 { write!(out, "<th scope=\"row\">{cell}</th>") } else { write!(out, "<td>{cell}</td>") };
+        html.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let _ = if column == 0 {
+                write!(html, "<th scope=\"row\">{cell}</th>")
+            } else {
+                write!(html, "<td>{cell}</td>")
+            };
         }
-        out.push_str("</tr>");
+        html.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markup_in_an_answer_is_text() {
-        assert_eq!(escape("<b a='x\" y'>&</b>"), "&lt;b a=&#39;x&quot; y&#39;&gt;&amp;&lt;/b&gt;");
-    }
-
-    #[test]
-    fn line_separators_controls_and_direction_overrides_are_made_visible() {
-        assert_eq!(escape("a\u{2028}b\0c\u{202e}d\ne"), "a\u{2424}b\u{2400}c&lt;U+202E&gt;d\ne");
-    }
-
-    #[test]
-    fn absent_is_not_zero() {
-        assert_eq!((percent(None).as_str(), percent(Some(0.0)).as_str()), ("n/a", "0.0%"));
-        assert_eq!(points(Some(-0.125)), "\u{2212}12.5");
-    }
-
-    #[test]
-    fn ticks_have_the_decimals_of_their_step() {
-        assert_eq!([tick(0.25, 0.05), tick(20.0, 10.0), tick(5e-5, 5e-5)], ["0.25", "20", "5e-5"]);
-    }
+    html.push_str("</tbody></table></div>\n");
+    html
 }
