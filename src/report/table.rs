@@ -59,7 +59,11 @@ fn rate_cells(rates: &Rates) -> [String; 5] {
 }
 
 fn rate_cell(rate: &Rate) -> String {
-    estimate_cell(&rate.estimate, &text::rate(rate))
+    let mut shown = rate.estimate.clone();
+    if let (true, Some([low, high])) = (shown.degenerate, rate.wilson) {
+        (shown.low, shown.high) = (Some(low), Some(high));
+    }
+    estimate_cell(&shown, &text::rate(rate))
 }
 
 fn estimate_cell(estimate: &Estimate, figures: &str) -> String {
@@ -134,7 +138,7 @@ fn contrast_row(contrast: &Contrast) -> Vec<String> {
     let reason = contrast.reason.as_deref().unwrap_or_default();
     vec![
         format!("{} &minus; {}", escape(&contrast.a), escape(&contrast.b)),
-        contrast.metric.name().replace('_', " "),
+        contrast.metric.title().to_owned(),
         contrast.pairs.to_string(),
         contrast.nonzero.to_string(),
         format!(
@@ -189,16 +193,18 @@ pub(super) fn classes(summary: &Summary) -> String {
 pub(super) fn slices(summary: &Summary) -> String {
     let head = ["Slice", "n", "Scored", "Completion %", "Leakage %", "H"];
     let rows = |pick: fn(&SystemSummary) -> &BTreeMap<String, Rates>| -> Vec<Vec<String>> {
-        let mut rows = Vec::new();
+        let mut slices = Vec::new();
         for (name, system) in systems(summary) {
-            for (slice, rates) in pick(system) {
-                let mut row = vec![format!("{}, {}", escape(slice), escape(name))];
-                row.extend(rate_cells(rates));
-                rows.push(row);
-            }
+            slices.extend(pick(system).iter().map(|(slice, rates)| (slice, name, rates)));
         }
-        rows.sort();
-        rows
+        // Stable: within a slice the systems keep their order.
+        slices.sort_by_key(|(slice, _, _)| *slice);
+        let row = |(slice, name, rates): (&String, &str, &Rates)| {
+            let mut row = vec![format!("{}, {}", escape(slice), escape(name))];
+            row.extend(rate_cells(rates));
+            row
+        };
+        slices.into_iter().map(row).collect()
     };
     details("By privacy domain", &table("Rates by domain", &head, &rows(|system| &system.by_domain)))
         + &details("By difficulty", &table("Rates by difficulty", &head, &rows(|system| &system.by_difficulty)))

@@ -40,7 +40,7 @@ fn system_row(name: &str, system: &SystemSummary) -> Vec<String> {
 fn contrast_row(contrast: &Contrast) -> Vec<String> {
     let sampled = if contrast.method == Some(crate::statistic::Method::Sampled) { " sampled" } else { "" };
     vec![
-        contrast.metric.name().to_owned(),
+        contrast.metric.title().to_owned(),
         format!("{} - {}", contrast.a, contrast.b),
         contrast.pairs.to_string(),
         contrast.nonzero.to_string(),
