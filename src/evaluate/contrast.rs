@@ -67,6 +67,16 @@ impl Metric {
             Self::Ecr => "ecr",
         }
     }
+
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::CompletionRate => "completion",
+            Self::LeakageRate => "leakage",
+            Self::HScore => "H",
+            Self::Ecr => "ECR",
+        }
+    }
 }
 
 /// Means of one system over the seeds of one trace.

@@ -59,6 +59,11 @@ pub(super) fn join<'a>(
     if faults.is_empty() {
         return Ok(cases);
     }
+    // One hint of a kind is enough.
+    let mut hints = BTreeSet::new();
+    for fault in &mut faults {
+        fault.hint = fault.hint.take().filter(|hint| hints.insert(hint.clone()));
+    }
     let more = faults.len().saturating_sub(SHOWN_FAULTS);
     faults.truncate(SHOWN_FAULTS);
     if more > 0 {

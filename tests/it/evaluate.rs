@@ -31,13 +31,13 @@ struct Case {
 }
 
 fn cases() -> Cases {
-    serde_json::from_str(include_str!("../cases/verdict.json")).unwrap()
+    serde_json::from_str(include_str!("../cases/verdict.json")).expect("valid cases")
 }
 
 fn completion(trace: &str, system: &str, response: Option<&str>, finish: &str) -> Completion {
     let row = json!({"trace_id": trace, "system": system, "response": response, "rationale": "", "finish": finish,
         "selected_tool_ids": ["T1", "T2"]});
-    serde_json::from_value(row).unwrap()
+    serde_json::from_value(row).expect("a completion")
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn world(count: usize) -> (Vec<Trace>, Vec<Contract>) {
         contract.contract_id = format!("k{index}");
         contract.trace_id = Some(id(index));
         contract.targets[0].value = format!("conclusion {index} holds");
-        contract.freeze().unwrap()
+        contract.freeze().expect("a contract")
     });
     (traces.collect(), contracts.collect())
 }
@@ -122,7 +122,7 @@ fn two_systems() -> Evaluation {
             completion(&id, "dpo", Some(&text), "stop")
         });
     }
-    evaluate(&rows, &traces, &contracts, &settings()).unwrap()
+    evaluate(&rows, &traces, &contracts, &settings()).expect("evaluates")
 }
 
 #[test]

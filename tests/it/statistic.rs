@@ -1,4 +1,5 @@
 //! Claims about `statistic`.
+#![expect(clippy::float_cmp, reason = "exact counts give exact values")]
 
 use topalign::run::seed::Seed;
 use topalign::statistic::{Estimate, Method, Resampling, h_score, sign_flip, swap_test, wilson};
