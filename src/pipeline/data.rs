@@ -50,7 +50,8 @@ impl Pipeline<'_> {
         let announce = self.announce;
         self.stages.run("contracts", &inputs, &[CONTRACTS], || {
             let derived = contract::derive_all(&jsonl::read::<Trace>(&traces)?);
-            let contracts: Vec<&Contract> = derived.iter().filter_map(|derived| derived.contract.as_ref().ok()).collect();
+            let contracts: Vec<&Contract> =
+                derived.iter().filter_map(|derived| derived.contract.as_ref().ok()).collect();
             if contracts.is_empty() {
                 return Err(Fault::new("no trace gives a contract").at(traces.display()).into());
             }
@@ -108,7 +109,7 @@ impl Pipeline<'_> {
 
 fn read_parts(file: &std::path::Path) -> Result<BTreeMap<String, Part>> {
     let bytes = std::fs::read(file).map_err(|source| Error::read(file, source))?;
-    let split: Split =
-        serde_json::from_slice(&bytes).map_err(|error| Fault::new(format!("not a split: {error}")).at(file.display()))?;
+    let split: Split = serde_json::from_slice(&bytes)
+        .map_err(|error| Fault::new(format!("not a split: {error}")).at(file.display()))?;
     Ok(split.parts)
 }

@@ -66,8 +66,7 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     pipeline.completions()?;
     pipeline.evaluation()?;
     let summary = pipeline.summary()?;
-    let stage_seconds =
-        pipeline.stages.records().iter().map(|(name, record)| (name.clone(), record.seconds)).collect();
+    let stage_seconds = pipeline.stages.records().iter().map(|(name, record)| (name.clone(), record.seconds)).collect();
     let peak_memory_bytes = crate::train::peak_memory_bytes();
     Ok(Outcome { folder: pipeline.folder, stage_seconds, peak_memory_bytes, summary })
 }

@@ -106,13 +106,7 @@ impl Pipeline<'_> {
 
 /// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
 /// otherwise. The mark of the inputs stands beside the run folder while the stage is under way.
-fn job<'job>(
-    recipe: &'job Recipe,
-    base: &'job Made,
-    out: &'job Path,
-    rows: &Path,
-    inputs: &str,
-) -> Result<Job<'job>> {
+fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path, inputs: &str) -> Result<Job<'job>> {
     let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
     job.lora = recipe.model.lora.as_ref();
     let mark = out.join(MARK);

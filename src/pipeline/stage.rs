@@ -108,10 +108,7 @@ impl Stages {
     }
 
     fn digests(&self, outputs: &[&str]) -> Result<BTreeMap<String, String>> {
-        outputs
-            .iter()
-            .map(|output| Ok(((*output).to_owned(), digest_path(&self.folder.join(output))?)))
-            .collect()
+        outputs.iter().map(|output| Ok(((*output).to_owned(), digest_path(&self.folder.join(output))?))).collect()
     }
 }
 

@@ -94,7 +94,8 @@ impl Pipeline<'_> {
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
             let evaluation = evaluate::evaluate(&completions, &traces, &contracts, &settings)?;
             jsonl::write(&out.join("verdicts.jsonl"), &evaluation.verdicts)?;
-            let json = serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
+            let json =
+                serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
             atomic::write(&out.join("summary.json"), &json)
         })?;
         // The page is cheap and shows wall times: it is always made anew.
@@ -105,7 +106,8 @@ impl Pipeline<'_> {
     pub(super) fn summary(&self) -> Result<Summary> {
         let file = self.path(EVALUATION).join("summary.json");
         let bytes = std::fs::read(&file).map_err(|source| Error::read(&file, source))?;
-        serde_json::from_slice(&bytes).map_err(|error| Fault::new(format!("not a summary: {error}")).at(file.display()).into())
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Fault::new(format!("not a summary: {error}")).at(file.display()).into())
     }
 }
 

@@ -147,7 +147,8 @@ fn apply(table: &mut Table, item: &str) -> Result<()> {
     let mut here = table;
     for part in parts {
         let inner = here.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        here = inner.as_table_mut().ok_or_else(|| Fault::new(format!("`{part}` is not a table")).at("--set").got(item))?;
+        here =
+            inner.as_table_mut().ok_or_else(|| Fault::new(format!("`{part}` is not a table")).at("--set").got(item))?;
     }
     here.insert(last.to_owned(), value);
     Ok(())
@@ -191,6 +192,10 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
 }
 
 /// A section that is absent is fine; one that is there but unreadable is not.
+#[expect(
+    clippy::option_option,
+    reason = "the outer one says whether the section is there, the inner whether it can be read"
+)]
 fn optional<T>(section: Option<Option<T>>) -> Option<Option<T>> {
     match section {
         None => Some(None),

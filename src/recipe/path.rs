@@ -26,7 +26,8 @@ fn has_gguf_ending(text: &str) -> bool {
 /// folder, as it would in a shell; a default starts from the recipe's folder, as other paths of the recipe do.
 fn expand(text: &str) -> Result<PathBuf, Fault> {
     let Some((before, rest)) = text.split_once("${") else { return Ok(PathBuf::from(text)) };
-    let unclosed = || Fault::new("a variable in a path is not closed").got(text).expected("`${NAME}` or `${NAME:-default}`");
+    let unclosed =
+        || Fault::new("a variable in a path is not closed").got(text).expected("`${NAME}` or `${NAME:-default}`");
     let (inside, after) = rest.split_once('}').ok_or_else(unclosed)?;
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -45,10 +46,11 @@ fn expand(text: &str) -> Result<PathBuf, Fault> {
 }
 
 fn absolute(value: &str, before: &str) -> String {
-    if before.is_empty() && Path::new(value).is_relative() {
-        if let Ok(here) = std::env::current_dir() {
-            return here.join(value).to_string_lossy().into_owned();
-        }
+    if before.is_empty()
+        && Path::new(value).is_relative()
+        && let Ok(here) = std::env::current_dir()
+    {
+        return here.join(value).to_string_lossy().into_owned();
     }
     value.to_owned()
 }

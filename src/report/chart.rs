@@ -277,6 +277,7 @@ mod tests {
         assert_eq!(kept.last(), points.last());
     }
 
+    #[expect(clippy::float_cmp, reason = "the steps are exact by construction")]
     #[test]
     fn steps_of_an_axis_are_round() {
         assert_eq!([nice_step(10.0, 5.0), nice_step(3.2, 5.0), nice_step(0.7, 5.0)], [2.0, 1.0, 0.2]);

@@ -53,7 +53,7 @@ fn fault(place: &str, line: usize, error: &serde_json::Error) -> Fault {
     }
 }
 
-/// serde_json's text without its own ` at line 1 column N`, which counts from the row and would mislead.
+/// `serde_json`'s text without its own ` at line 1 column N`, which counts from the row and would mislead.
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()

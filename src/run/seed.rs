@@ -1,4 +1,4 @@
-//! All randomness: one seed, and a named ChaCha8 stream for each use, so that adding a use never shifts another.
+//! All randomness: one seed, and a named `ChaCha8` stream for each use, so that adding a use never shifts another.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;

@@ -78,7 +78,10 @@ pub fn write(folder: &Path, texts: &[String], shape: &Shape, seed: Seed) -> Resu
 
 fn check(shape: &Shape) -> Result<()> {
     let fault = |what: &str, got: usize| Err(Fault::new(what).at("model.scratch").got(got).into());
-    if shape.heads == 0 || !shape.hidden_size.is_multiple_of(shape.heads) || !(shape.hidden_size / shape.heads).is_multiple_of(2) {
+    if shape.heads == 0
+        || !shape.hidden_size.is_multiple_of(shape.heads)
+        || !(shape.hidden_size / shape.heads).is_multiple_of(2)
+    {
         return fault("`hidden_size` must be an even multiple of `heads`", shape.hidden_size);
     }
     if shape.key_value_heads == 0 || !shape.heads.is_multiple_of(shape.key_value_heads) {
@@ -88,7 +91,10 @@ fn check(shape: &Shape) -> Result<()> {
         return fault("`layers`, `intermediate_size` and `context` must be above 0", 0);
     }
     if shape.vocabulary < 300 {
-        return fault("`vocabulary` must be at least 300: 256 bytes, special tokens, and some merges", shape.vocabulary);
+        return fault(
+            "`vocabulary` must be at least 300: 256 bytes, special tokens, and some merges",
+            shape.vocabulary,
+        );
     }
     Ok(())
 }
@@ -198,8 +204,8 @@ fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Resu
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
     let metadata = std::collections::HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let bytes = safetensors::serialize(&tensors, Some(metadata))
-        .map_err(|error| Error::Failed(format!("weights: {error}")))?;
+    let bytes =
+        safetensors::serialize(&tensors, Some(metadata)).map_err(|error| Error::Failed(format!("weights: {error}")))?;
     atomic::write(path, &bytes)
 }
 

@@ -1,5 +1,7 @@
 //! One integration binary; one module per noun.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
+
 mod adjudicate;
 mod architecture;
 mod audit;
