@@ -1,1 +1,149 @@
-//! Claims about `command`.
+//! Claims about the program as a user meets it: exit status, messages, and the whole pipeline on a model from nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn topalign(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_topalign")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The command must fail with this status and say all of this on stderr, once each.
+fn assert_fails(arguments: &[&str], folder: &Path, status: i32, expected: &[&str]) {
+    let output = topalign(arguments, folder);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+    for part in expected {
+        assert!(stderr.contains(part), "{arguments:?}: `{part}` is not in: {stderr}");
+    }
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+const TINY: &str = r#"
+name = "tiny"
+[data]
+traces = ["SCENARIOS"]
+[model]
+source = "scratch"
+[model.scratch]
+hidden_size = 32
+intermediate_size = 64
+layers = 2
+heads = 4
+key_value_heads = 2
+vocabulary = 512
+[model.lora]
+rank = 4
+alpha = 8
+[sft]
+learning_rate = 1e-3
+max_steps = 3
+rows_per_step = 2
+save_every = 2
+[dpo]
+learning_rate = 1e-4
+max_steps = 2
+rows_per_step = 2
+[generate]
+selection = "given"
+selection_tokens = 8
+response_tokens = 12
+[evaluate]
+mitigations = ["tnm"]
+resamples = 200
+limit = 4
+"#;
+
+fn tiny_recipe(folder: &Path) -> PathBuf {
+    let scenarios = root().join("data/scenarios.jsonl");
+    let recipe = folder.join("tiny.toml");
+    std::fs::write(&recipe, TINY.replace("SCENARIOS", scenarios.to_str().unwrap())).unwrap();
+    recipe
+}
+
+#[test]
+fn one_command_runs_everything_and_a_second_one_skips_it_all() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny_recipe(folder.path());
+    let first = topalign(&["run", "tiny.toml"], folder.path());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let run = folder.path().join("runs/tiny");
+    for file in [
+        "traces.jsonl",
+        "contracts.jsonl",
+        "split/split.json",
+        "data/sft.jsonl",
+        "data/dpo.jsonl",
+        "sft/final/adapter_model.safetensors",
+        "sft/merged/model.safetensors",
+        "dpo/merged/config.json",
+        "completions/base+tnm.jsonl",
+        "evaluation/summary.json",
+        "evaluation/verdicts.jsonl",
+        "report.html",
+    ] {
+        assert!(run.join(file).is_file(), "{file} is missing");
+    }
+    let dpo = std::fs::read_to_string(run.join("dpo/log.jsonl")).unwrap();
+    let row: serde_json::Value = serde_json::from_str(dpo.lines().next().unwrap()).unwrap();
+    assert!((row["loss"].as_f64().unwrap() - std::f64::consts::LN_2).abs() < 1e-5, "{row}");
+    let summary = std::fs::read(run.join("evaluation/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let systems: Vec<&String> = summary["systems"].as_object().unwrap().keys().collect();
+    assert_eq!(systems, ["base", "base+tnm", "dpo", "sft"]);
+    let stages = std::fs::read(run.join("stages.json")).unwrap();
+
+    let second = topalign(&["run", "tiny.toml"], folder.path());
+    assert!(second.status.success());
+    assert!(!text(&second.stderr).contains("running"), "{}", text(&second.stderr));
+    assert_eq!(stages, std::fs::read(run.join("stages.json")).unwrap());
+    assert_eq!(first.stdout.is_empty(), second.stdout.is_empty());
+}
+
+#[test]
+fn bad_input_ends_with_2_and_one_clear_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tiny_recipe(here);
+    assert_fails(&["run", "missing.toml"], here, 2, &["missing.toml: cannot read"]);
+    assert_fails(&["run", "tiny.toml", "--set", "sft.epoch=1"], here, 2, &["unknown key `sft.epoch`", "did you mean `epochs`?"]);
+    assert_fails(&["run", "tiny.toml", "--set", "data.held_out=0.0"], here, 2, &["held"]);
+    assert_fails(&["run", "tiny.toml", "--set", "data.traces=['no.jsonl']"], here, 2, &["no.jsonl"]);
+    assert_fails(&["run", "tiny.toml", "--force", "nothing"], here, 2, &["no such stage", "got `nothing`"]);
+    std::fs::write(here.join("broken.jsonl"), "{\"trace_id\": 3\n{}\n").unwrap();
+    assert_fails(&["contract", "broken.jsonl", "--out", "c.jsonl"], here, 2, &["broken.jsonl"]);
+    assert!(!here.join("c.jsonl").exists(), "nothing may be half-written");
+    assert_fails(&["nonsense"], here, 2, &["unrecognized subcommand"]);
+}
+
+#[test]
+fn a_model_without_a_tokenizer_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    crate::model::tiny(&model);
+    std::fs::remove_file(model.join("tokenizer.json")).unwrap();
+    let scenarios = root().join("data/scenarios.jsonl");
+    let arguments = ["generate", "--model", "model", "--traces", scenarios.to_str().unwrap(), "--out", "o.jsonl"];
+    assert_fails(&arguments, folder.path(), 2, &["tokenizer.json"]);
+    assert!(!folder.path().join("o.jsonl").exists());
+}
+
+#[test]
+fn every_command_has_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = text(&topalign(&["--help"], folder.path()).stdout);
+    for command in [
+        "run", "import", "contract", "split", "build", "audit", "sft", "dpo", "generate", "evaluate", "compare", "merge",
+        "validate", "report",
+    ] {
+        assert!(help.contains(command), "{command}");
+        assert!(topalign(&[command, "--help"], folder.path()).status.success(), "{command}");
+    }
+}
