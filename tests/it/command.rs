@@ -113,7 +113,12 @@ fn bad_input_ends_with_2_and_one_clear_message() {
     let here = folder.path();
     tiny_recipe(here);
     assert_fails(&["run", "missing.toml"], here, 2, &["missing.toml: cannot read"]);
-    assert_fails(&["run", "tiny.toml", "--set", "sft.epoch=1"], here, 2, &["unknown key `sft.epoch`", "did you mean `epochs`?"]);
+    assert_fails(
+        &["run", "tiny.toml", "--set", "sft.epoch=1"],
+        here,
+        2,
+        &["unknown key `sft.epoch`", "did you mean `epochs`?"],
+    );
     assert_fails(&["run", "tiny.toml", "--set", "data.held_out=0.0"], here, 2, &["held"]);
     assert_fails(&["run", "tiny.toml", "--set", "data.traces=['no.jsonl']"], here, 2, &["no.jsonl"]);
     assert_fails(&["run", "tiny.toml", "--force", "nothing"], here, 2, &["no such stage", "got `nothing`"]);
@@ -140,8 +145,8 @@ fn every_command_has_help() {
     let folder = tempfile::tempdir().unwrap();
     let help = text(&topalign(&["--help"], folder.path()).stdout);
     for command in [
-        "run", "import", "contract", "split", "build", "audit", "sft", "dpo", "generate", "evaluate", "compare", "merge",
-        "validate", "report",
+        "run", "import", "contract", "split", "build", "audit", "sft", "dpo", "generate", "evaluate", "compare",
+        "merge", "validate", "report",
     ] {
         assert!(help.contains(command), "{command}");
         assert!(topalign(&[command, "--help"], folder.path()).status.success(), "{command}");
