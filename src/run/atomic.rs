@@ -14,7 +14,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| file.write_all(bytes))
 }
 
-/// Like [`write`], for content that is produced piece by piece.
+/// Like [`write()`], for content that is produced piece by piece.
 ///
 /// # Errors
 /// [`Error::Write`] with the path; the temporary file is removed.
