@@ -7,18 +7,19 @@ use candle_core::Device;
 use super::{CardContent, ModelCard, ModelExport, SourceModel};
 use crate::error::Result;
 
-/// Writes `out`, the model at `base` with the adapter folder `adapter` merged into its weights.
+/// Writes `out`, the model at `base` (known to the user as `base_name`) with the adapter folder `adapter` merged into its
+/// weights, and returns the number of tensors.
 ///
 /// # Errors
 /// A [`crate::error::Fault`] for a base or adapter that cannot be read or do not fit each other; write errors.
-pub fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<()> {
+pub fn merge(base: &Path, base_name: &str, adapter: &Path, out: &Path) -> Result<usize> {
     let model = SourceModel::open(base, &Device::Cpu)?.with_adapter(adapter, &Device::Cpu)?;
     let card = ModelCard {
-        base_model: base.display().to_string(),
+        base_model: base_name.to_owned(),
         content: CardContent::Model,
         stage: "merged".to_owned(),
         datasets: Vec::new(),
-        facts: vec![("adapter".to_owned(), adapter.display().to_string())],
+        facts: vec![("tensors".to_owned(), model.weights.0.len().to_string())],
     };
     let export = ModelExport {
         config: &model.config.json,
@@ -27,5 +28,6 @@ pub fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<()> {
         tokenizer: &model.tokenizer,
         card: &card,
     };
-    export.write(out)
+    export.write(out)?;
+    Ok(model.weights.0.len())
 }

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::Device;
-
 use super::Console;
-use crate::checkpoint::{CardContent, ModelCard, ModelExport, SourceModel};
+use crate::checkpoint;
 use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
 
@@ -37,23 +35,8 @@ struct Merged {
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     refuse_other_folder(&arguments.out)?;
     let base = ModelSource::parse(&arguments.model)?.resolve()?;
-    let model = SourceModel::open(&base.path, &Device::Cpu)?.with_adapter(&arguments.adapter, &Device::Cpu)?;
-    let card = ModelCard {
-        base_model: arguments.model.clone(),
-        content: CardContent::Model,
-        stage: "merged".to_owned(),
-        datasets: Vec::new(),
-        facts: vec![("tensors".to_owned(), model.weights.0.len().to_string())],
-    };
-    let export = ModelExport {
-        config: &model.config.json,
-        generation_config: model.generation_config.as_ref(),
-        weights: &model.weights.0,
-        tokenizer: &model.tokenizer,
-        card: &card,
-    };
-    export.write(&arguments.out)?;
-    let merged = Merged { out: arguments.out.clone(), tensors: model.weights.0.len() };
+    let tensors = checkpoint::merge(&base.path, &arguments.model, &arguments.adapter, &arguments.out)?;
+    let merged = Merged { out: arguments.out.clone(), tensors };
     console.print(&merged, &format!("{}: {} tensors", merged.out.display(), merged.tensors))
 }
 

@@ -83,7 +83,7 @@ impl Pipeline<'_> {
             let job = job(recipe, &base, &out, &rows, &mark)?;
             atomic::write(&out.join(MARK), mark.as_bytes())?;
             train::sft(&job, &read_sft(&rows)?, &settings)?;
-            merge_if(lora.is_some(), &base.path, &out)
+            merge_if(lora.is_some(), &base, &out)
         })
     }
 
@@ -99,7 +99,7 @@ impl Pipeline<'_> {
             let job = job(recipe, &base, &out, &pairs, &mark)?;
             atomic::write(&out.join(MARK), mark.as_bytes())?;
             train::dpo(&job, &read_preferences(&pairs)?, &settings)?;
-            merge_if(lora.is_some(), &base.path, &out)
+            merge_if(lora.is_some(), &base, &out)
         })
     }
 }
@@ -127,8 +127,11 @@ fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {
     }
 }
 
-fn merge_if(has_adapter: bool, base: &Path, out: &Path) -> Result<()> {
-    if has_adapter { checkpoint::merge(base, &out.join("final"), &out.join("merged")) } else { Ok(()) }
+fn merge_if(has_adapter: bool, base: &Made, out: &Path) -> Result<()> {
+    if has_adapter {
+        checkpoint::merge(&base.path, &base.name, &out.join("final"), &out.join("merged"))?;
+    }
+    Ok(())
 }
 
 /// What a tokenizer made from nothing is trained on.
