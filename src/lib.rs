@@ -17,6 +17,7 @@ pub mod generate;
 pub mod kernel;
 pub mod loss;
 pub mod model;
+pub mod observation;
 pub mod pipeline;
 pub mod prompt;
 pub mod recipe;
