@@ -21,6 +21,7 @@ mod report;
 mod scenarios;
 mod split;
 mod statistic;
+mod tile;
 mod token;
 mod trace;
 mod train;
