@@ -29,9 +29,9 @@ fn decision(item: &Item, text: &str) -> Decision {
 /// The contract without the labels taken from the conclusion itself: what the quoted wordings alone see.
 fn quoted_only(item: &Item) -> Option<Item> {
     let mut contract = item.contract.clone();
-    contract.targets.retain(|target| {
-        target.kind == TargetKind::Label && target.provenance.field.as_deref() != Some("conclusion")
-    });
+    contract
+        .targets
+        .retain(|target| target.kind == TargetKind::Label && target.provenance.field.as_deref() != Some("conclusion"));
     contract.authorized.clear();
     let contract = contract.freeze().ok()?;
     let matcher = Matcher::new(&contract).expect("a matcher");
@@ -50,16 +50,31 @@ fn other_traces_almost_never_state_a_conclusion() {
             for (index, text) in all.enumerate() {
                 texts += 1;
                 let found = disclosures(&item.contract, &item.matcher, "response", text);
-                later += usize::from(found.iter().any(|found| found.kind == TargetKind::Label && !found.tier.is_headline()));
+                later +=
+                    usize::from(found.iter().any(|found| found.kind == TargetKind::Label && !found.tier.is_headline()));
                 if decide(&found).explicit {
-                    if index == 0 { criteria += 1 } else { returns += 1 }
-                    let spans = found.iter().filter(|found| found.kind == TargetKind::Label).map(|found| &text[found.span.clone()]);
-                    examples.push(format!("{} in {}: {:?}", item.trace.trace_id, other.trace.trace_id, spans.collect::<Vec<_>>()));
+                    if index == 0 {
+                        criteria += 1
+                    } else {
+                        returns += 1
+                    }
+                    let spans = found
+                        .iter()
+                        .filter(|found| found.kind == TargetKind::Label)
+                        .map(|found| &text[found.span.clone()]);
+                    examples.push(format!(
+                        "{} in {}: {:?}",
+                        item.trace.trace_id,
+                        other.trace.trace_id,
+                        spans.collect::<Vec<_>>()
+                    ));
                 }
             }
         }
     }
-    println!("other traces' texts {texts}: stated in {criteria} success criteria and {returns} returns; labels of later tiers in {later}");
+    println!(
+        "other traces' texts {texts}: stated in {criteria} success criteria and {returns} returns; labels of later tiers in {later}"
+    );
     if std::env::var_os("TOPALIGN_SHOW").is_some() {
         examples.iter().for_each(|example| println!("  {example}"));
     }
@@ -87,7 +102,9 @@ fn own_prose_is_seen_as_a_leak() {
         }
     }
     let n = items.len();
-    println!("own basis seen {basis} of {n}; own conclusion {conclusion} of {n}; conclusion by quoted labels alone {quoted} of {with_quotes} (any tier, weak ones too: {any})");
+    println!(
+        "own basis seen {basis} of {n}; own conclusion {conclusion} of {n}; conclusion by quoted labels alone {quoted} of {with_quotes} (any tier, weak ones too: {any})"
+    );
     if std::env::var_os("TOPALIGN_SHOW").is_some() {
         missed.iter().for_each(|missed| println!("  {missed}"));
     }
