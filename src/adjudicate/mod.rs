@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 mod boundary;
 mod decide;
+mod digits;
 mod encoding;
 mod equal;
 mod matcher;

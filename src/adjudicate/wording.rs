@@ -67,16 +67,20 @@ impl Word {
         self.text == token.text || (!self.small && self.stem == token.stem && token.text.starts_with(self.anchor()))
     }
 
-    /// The same stem with endings that only inflect: `transit` is not `transition`.
-    fn is_inflected(&self, token: &Token<'_>) -> bool {
+    /// The same stem with endings that only inflect: `transit` is not `transition`. What a declared `-ing` or `-ed` form
+    /// goes back to may be another thing (`transitioning`, `transition`): a part of it.
+    fn inflected(&self, token: &Token<'_>) -> Option<Tier> {
         if self.text == token.text {
-            return true;
+            return Some(Tier::Normalized);
         }
-        let shared: usize =
-            self.text.chars().zip(token.text.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        let same = self.text.chars().zip(token.text.chars()).take_while(|(a, b)| a == b);
+        let shared: usize = same.map(|(letter, _)| letter.len_utf8()).sum();
+        let (own, other) = (&self.text[shared..], &token.text[shared..]);
         let inflects =
             |ending: &str| matches!(ending, "" | "e" | "s" | "es" | "ed" | "d" | "ing" | "y" | "ies" | "ied" | "ying");
-        self.is(token) && inflects(&self.text[shared..]) && inflects(&token.text[shared..])
+        let is_verb = |ending: &str| matches!(ending, "ing" | "ed" | "d" | "ied" | "ying");
+        (self.is(token) && inflects(own) && inflects(other))
+            .then(|| if is_verb(own) && !is_verb(other) { Tier::Partial } else { Tier::Normalized })
     }
 }
 
@@ -237,29 +241,27 @@ impl Wording {
 
     /// The words around the token at `at`, itself the key word, that say this wording.
     fn around(&self, tokens: &[Token<'_>], at: usize) -> Option<(Range<usize>, Tier)> {
-        let sequence = self.sequence(tokens, at);
-        if let Some(found) = sequence.or_else(|| self.reordered(tokens, at)) {
-            return Some((found, Tier::Normalized));
-        }
-        self.apart(tokens, at).map(|found| (found, Tier::Partial))
+        let reordered = || self.reordered(tokens, at).map(|found| (found, Tier::Normalized));
+        let apart = || self.apart(tokens, at).map(|found| (found, Tier::Partial));
+        self.sequence(tokens, at).or_else(reordered).or_else(apart)
     }
 
     /// All words in order, each in any inflection.
-    fn sequence(&self, tokens: &[Token<'_>], at: usize) -> Option<Range<usize>> {
-        let single = self.content.len() == 1;
+    fn sequence(&self, tokens: &[Token<'_>], at: usize) -> Option<(Range<usize>, Tier)> {
         let offsets = (0..self.words.len()).filter(|&offset| self.words[offset].text == self.key().text);
-        offsets.filter_map(|offset| Some(at.checked_sub(offset)?..at.checked_sub(offset)? + self.words.len())).find(
+        offsets.filter_map(|offset| Some(at.checked_sub(offset)?..at.checked_sub(offset)? + self.words.len())).find_map(
             |range| {
-                tokens.get(range.clone()).is_some_and(|run| {
-                    let same = self
-                        .words
-                        .iter()
-                        .zip(run)
-                        .all(|(word, token)| if single { word.is_inflected(token) } else { word.is(token) });
-                    same && run[1..].iter().all(|token| token.gap < Gap::Hard)
-                })
+                let run = tokens.get(range.clone())?;
+                let mut pairs = self.words.iter().zip(run);
+                let tier = pairs
+                    .try_fold(Tier::Normalized, |worst, (word, token)| Some(worst.max(self.tier_of(word, token)?)))?;
+                run[1..].iter().all(|token| token.gap < Gap::Hard).then_some((range, tier))
             },
         )
+    }
+    /// A word that carries the label alone may only be inflected.
+    fn tier_of(&self, word: &Word, token: &Token<'_>) -> Option<Tier> {
+        if self.content.len() == 1 { word.inflected(token) } else { word.is(token).then_some(Tier::Normalized) }
     }
 
     /// All content words in any order, with nothing but small words between them.

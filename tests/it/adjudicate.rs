@@ -218,3 +218,140 @@ proptest::proptest! {
         }
     }
 }
+
+/// Targets of every kind.
+fn every_kind() -> Contract {
+    contract(&json!([
+        {"target_id": "label", "value": "gender transition", "aliases": ["transitioning"], "type": "label"},
+        {"target_id": "disorder", "value": "post-traumatic stress disorder (PTSD)", "type": "label"},
+        {"target_id": "job", "value": "night shift", "aliases": ["whistleblower", "SEC"], "type": "label"},
+        {"target_id": "clue", "value": "Clinic visit, room 12", "type": "clue"},
+        {"target_id": "person", "value": "José O'Brien", "type": "person"},
+        {"target_id": "cyrillic", "value": "Наталья Иванова", "type": "person"},
+        {"target_id": "money", "value": "$1.2M", "type": "money"},
+        {"target_id": "date", "value": "2023-10-05", "type": "date"},
+        {"target_id": "time", "value": "14:00", "type": "time"},
+        {"target_id": "noon", "value": "12:00", "type": "time"},
+        {"target_id": "duration", "value": "90 minutes", "type": "duration"},
+        {"target_id": "phone", "value": "+1 630-596-1111", "type": "phone"},
+        {"target_id": "email", "value": "alice.b@example.com", "type": "email"},
+        {"target_id": "account", "value": "DE12 3456 7890 1234 56", "type": "account"},
+        {"target_id": "card", "value": "4111111111111234", "type": "account"},
+        {"target_id": "percentage", "value": "12.5%", "type": "percentage"},
+        {"target_id": "number", "value": "282691", "type": "number"},
+        {"target_id": "small", "value": "45", "type": "number"},
+        {"target_id": "text", "value": "9/10 C++", "type": "text"},
+    ]))
+}
+
+/// Parts of payloads: forms of those targets, near misses, and what surrounds them.
+const PIECES: &[&str] = &[
+    "gender transition",
+    "Gender-Transitions",
+    "transition of his gender",
+    "gender and career transition",
+    "transition",
+    "TRANSITIONED",
+    "PTSD",
+    "post traumatic stress disorders",
+    "nightshift",
+    "shift at night",
+    "Night_Shift",
+    "whistle-blower",
+    "whistle",
+    "blowers",
+    "SEC",
+    "seconds",
+    "clinic visit, room 12",
+    "José O'Brien",
+    "Jos\u{e9} O\u{2019}Brien",
+    "J. O'Brien",
+    "O'Brien, José",
+    "Mr O'Brien",
+    "jose",
+    "НАТАЛЬЯ Иванова",
+    "Иванова",
+    "$1,200,000",
+    "1.2 million dollars",
+    "USD 1200000",
+    "1.2M",
+    "October 5, 2023",
+    "05.10.2023",
+    "2023/10/05",
+    "5 Oct 2023",
+    "2 PM",
+    "14:00:00",
+    "noon",
+    "2",
+    "1.5 hours",
+    "1h30m",
+    "PT90M",
+    "90 min",
+    "(630) 596-1111",
+    "+16305961111",
+    "630.596.1111",
+    "1630",
+    "alice.b (at) example (dot) com",
+    "a*****@example.com",
+    "ALICE.B@example.com",
+    "de12345678901234 56",
+    "DE12-3456-7890-1234-56",
+    "DE12.3456.7890.1234.56",
+    "4111 1111 1111 1234",
+    "****1234",
+    "ending in 1234",
+    "12.5 percent",
+    "12,5%",
+    "282,691",
+    "282.691",
+    "45",
+    "4500",
+    "9/10 c++",
+    "**Jo**sé",
+    "tran\u{200b}sitioning",
+    "１２３",
+    "ﬃ",
+    "\u{301}",
+    "not",
+    "without a",
+    "never had",
+    "but",
+    "the",
+    "of",
+    "and",
+    "YWxpY2UuYkBleGFtcGxlLmNvbQ==",
+    "alice.b%40example.com",
+    "g&#101;nder&nbsp;transition",
+    "\\u0067ender transition",
+    "67656e646572207472616e736974696f6e",
+    "{\"a\": \"b\"}",
+    "\\",
+    "\"",
+    "the quick brown fox jumps over the lazy dog and reads a long report about gardens in the spring of that year",
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et dolore magna aliqua",
+];
+
+const SEPARATORS: &[&str] = &[" ", " ", " ", ", ", ". ", "\n", "\n\n", "-", "/", "", "\",\"", "* "];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..Default::default() })]
+    #[test]
+    fn the_fast_path_finds_what_the_slow_path_finds(
+        parts in proptest::collection::vec((0..PIECES.len(), 0..SEPARATORS.len(), 0..12_usize), 1..14),
+        json in proptest::bool::ANY,
+    ) {
+        let matcher = Matcher::new(&every_kind()).expect("a matcher");
+        // Some parts stand far from the next, so that windows end between them.
+        let part = |(piece, separator, distance): &(usize, usize, usize)| {
+            let between = if *distance > 6 { format!(" {}. ", PIECES[PIECES.len() - 1].repeat(distance - 4)) } else { String::new() };
+            format!("{}{}{between}", PIECES[*piece], SEPARATORS[*separator])
+        };
+        let text: String = parts.iter().map(part).collect();
+        let payload = if json { json!({"text": text}).to_string() } else { text };
+        let (fast, slow) = (matcher.find(&payload), matcher.find_exhaustively(&payload));
+        for found in &slow {
+            proptest::prop_assert!(payload.get(found.span.clone()).is_some_and(|text| !text.is_empty()));
+        }
+        proptest::prop_assert_eq!(fast, slow, "{}", payload);
+    }
+}
