@@ -11,13 +11,19 @@ use serde::{Deserialize, Serialize};
 
 mod boundary;
 mod decide;
+mod digits;
+mod encoding;
+mod equal;
 mod matcher;
 mod negation;
 mod normalise;
+mod partial;
 mod pattern;
-mod payload;
 mod presence;
+mod reading;
+mod sieve;
 mod typed;
+mod wording;
 
 pub use decide::{Decision, Disclosure, decide, disclosures};
 pub use matcher::Matcher;

@@ -12,6 +12,7 @@ mod contract;
 mod dataset;
 mod evaluate;
 mod generate;
+mod inferred;
 mod kernel;
 mod loss;
 mod model;
