@@ -1,7 +1,7 @@
 //! Session logs of other programs, written as `observations.jsonl` and `contracts.jsonl`, with two sidecars:
 //! `labels.jsonl` (the source's own verdicts) and `refused.jsonl` (sessions and values left out, with reasons).
 //!
-//! In: files. Out: a folder with these four, written whole or not at all, and counts. Rows are written as they are read, so
+//! In: files. Out: a folder with these (a file without rows is not written), each whole or not at all, and counts. Rows are written as they are read, so
 //! memory does not grow with the input.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Observation, SessionLog, Status, agentleak};
+use super::validate::check;
+use super::{Context, Observation, SessionLog, Status, agentdojo, agentleak, inspect, openai};
+use crate::contract::Contract;
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic::Pending;
-use crate::trace::Format;
+use crate::trace::{self, Format, Row, Rows};
 
 /// Counts of one import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -37,78 +39,162 @@ pub struct Imported {
     pub refused_sessions: usize,
     /// Private values left out, by reason.
     pub omitted_values: BTreeMap<String, usize>,
+    /// Files whose last row was cut and left out.
+    pub cut_files: usize,
 }
 
-/// Reads `inputs` (files of one format) and fills the folder `out`.
+/// What is known beside the files.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A contract written by hand, for sources that do not say what is private.
+    pub contract: Option<Contract>,
+    /// The contract that such observations name if none is given.
+    pub contract_id: String,
+    /// The model, where the source does not name it.
+    pub model: Option<String>,
+}
+
+/// Reads `inputs`, each of the format given or told by its content, and fills the folder `out`.
 ///
 /// # Errors
-/// Unreadable or invalid inputs, a session or contract that appears twice, an unwritable output.
-pub fn import(inputs: &[PathBuf], format: Format, out: &Path) -> Result<Imported> {
-    let mut sink = Sink::create(out)?;
+/// Unreadable or invalid inputs, a session or contract that appears twice, observations that a given contract cannot judge,
+/// an unwritable output.
+pub fn import(inputs: &[PathBuf], format: Format, options: &Options, out: &Path) -> Result<Imported> {
+    let contract = options.contract.clone().map(Contract::freeze).transpose()?;
+    let mut sink = Sink::create(out, contract)?;
     for path in inputs {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::read(path, source))?;
-        let log = match format {
-            Format::AgentLeak => agentleak::parse(&text),
-            _ => Err(Fault::new("not a session log")),
-        };
+        let format = if format == Format::Auto { Format::of_file(path)? } else { format };
         let place = path.display().to_string();
-        sink.write(&log.map_err(|fault| fault.at(&place))?, &place)?;
+        let file = path.file_stem().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
+        let contract_id = options.contract.as_ref().map_or(&options.contract_id, |contract| &contract.contract_id);
+        let context = Context { contract_id, file: &file, model: options.model.as_deref() };
+        if format == Format::Inspect && trace::is_archive(path)? {
+            let archive = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
+            let archive = std::io::BufReader::new(archive);
+            inspect::each(archive, &context, &place, &mut |log| sink.write(&log, &place))?;
+        } else {
+            let mut rows = Rows::open(path)?;
+            each(&mut rows, format, &context, &mut |log, place| sink.write(&log, place))?;
+            sink.counts.cut_files += usize::from(rows.cut().is_some());
+        }
     }
     sink.commit()
 }
 
+/// Hands the sessions of every row to `visit`, with the row's place; one row is held at a time.
+///
+/// # Errors
+/// What is wrong with a row, or what `visit` returns.
+pub fn each(
+    rows: &mut Rows<'_>,
+    format: Format,
+    context: &Context<'_>,
+    visit: &mut dyn FnMut(SessionLog, &str) -> Result<()>,
+) -> Result<()> {
+    let file = rows.place().to_owned();
+    let mut faults = Vec::new();
+    while let Some(row) = rows.next_row()? {
+        let place = format!("{file}:{} (row {})", row.line, row.index);
+        match parse(&row, format, context) {
+            Ok(log) if faults.is_empty() => visit(log, &place)?,
+            Ok(_) => {}
+            Err(fault) if faults.len() < 10 => {
+                let place = fault.place.as_ref().map_or_else(|| place.clone(), |inner| format!("{place}, {inner}"));
+                faults.push(fault.at(place));
+            }
+            Err(_) => break,
+        }
+    }
+    if rows.count() == 0 && faults.is_empty() {
+        return Err(Fault::new("no rows").at(file).expected("at least one session").into());
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+fn parse(row: &Row<'_>, format: Format, context: &Context<'_>) -> Result<SessionLog, Fault> {
+    match format {
+        Format::AgentLeak => agentleak::parse(row.text),
+        Format::OpenAiChat => openai::parse(row, context),
+        Format::Inspect => inspect::parse(row, context),
+        Format::AgentDojo => agentdojo::parse(row, context),
+        Format::Auto
+        | Format::TopBenchV1
+        | Format::TopBenchV2
+        | Format::TopBenchV3
+        | Format::Canonical
+        | Format::TopBenchRun => Err(Fault::new(format!("`{}` holds no sessions", format.name()))
+            .hint("import traces, run results and session logs each by a command of its own")),
+    }
+}
+
 struct Sink {
-    contracts: Pending,
+    folder: PathBuf,
+    /// The contract written by hand, frozen.
+    given: Option<Contract>,
+    /// The files of a source that does not have them stay unwritten.
+    contracts: Option<Pending>,
+    labels: Option<Pending>,
+    refused: Option<Pending>,
     observations: Pending,
-    labels: Pending,
-    refused: Pending,
     digests: BTreeMap<String, String>,
     sessions: BTreeMap<String, String>,
     counts: Imported,
 }
 
 impl Sink {
-    fn create(folder: &Path) -> Result<Self> {
-        let open = |name: &str| Pending::create(&folder.join(name));
-        Ok(Self {
-            contracts: open("contracts.jsonl")?,
-            observations: open("observations.jsonl")?,
-            labels: open("labels.jsonl")?,
-            refused: open("refused.jsonl")?,
+    fn create(folder: &Path, given: Option<Contract>) -> Result<Self> {
+        let mut sink = Self {
+            folder: folder.to_path_buf(),
+            given: None,
+            contracts: None,
+            labels: None,
+            refused: None,
+            observations: Pending::create(&folder.join("observations.jsonl"))?,
             digests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             counts: Imported::default(),
-        })
+        };
+        if let Some(contract) = given {
+            sink.contract(&contract, "the contract given")?;
+            sink.given = Some(contract);
+        }
+        Ok(sink)
+    }
+
+    fn contract(&mut self, contract: &Contract, place: &str) -> Result<()> {
+        match self.digests.insert(contract.contract_id.clone(), contract.digest.clone()) {
+            None => {
+                row(&mut self.contracts, &self.folder, "contracts.jsonl", contract)?;
+                self.counts.contracts += 1;
+                self.counts.targets += contract.targets.len();
+                Ok(())
+            }
+            Some(digest) if digest == contract.digest => Ok(()),
+            Some(_) => Err(Fault::new("`contract_id` appears twice with different content")
+                .at(place)
+                .got(&contract.contract_id)
+                .into()),
+        }
     }
 
     fn write(&mut self, log: &SessionLog, place: &str) -> Result<()> {
         for contract in &log.contracts {
-            match self.digests.insert(contract.contract_id.clone(), contract.digest.clone()) {
-                None => {
-                    self.contracts.row(contract)?;
-                    self.counts.contracts += 1;
-                    self.counts.targets += contract.targets.len();
-                }
-                Some(digest) if digest == contract.digest => {}
-                Some(_) => {
-                    return Err(Fault::new("`contract_id` appears twice with different content")
-                        .at(place)
-                        .got(&contract.contract_id)
-                        .into());
-                }
-            }
+            self.contract(contract, place)?;
         }
         self.new_sessions(log, place)?;
         for observation in &log.observations {
+            if let Some(contract) = self.given.as_ref().filter(|given| given.contract_id == observation.contract_id) {
+                check(contract, observation).map_err(|fault| fault.at(place))?;
+            }
             self.observations.row(observation)?;
             self.counts.add(observation);
         }
         for label in &log.labels {
-            self.labels.row(label)?;
+            row(&mut self.labels, &self.folder, "labels.jsonl", label)?;
             self.counts.labels += 1;
         }
         for refusal in &log.refusals {
-            self.refused.row(refusal)?;
+            row(&mut self.refused, &self.folder, "refused.jsonl", refusal)?;
             if refusal.session_id.is_some() {
                 self.counts.refused_sessions += 1;
             } else {
@@ -124,7 +210,11 @@ impl Sink {
         ids.dedup();
         for id in ids {
             if let Some(other) = self.sessions.insert(id.to_owned(), place.to_owned()) {
-                return Err(Fault::new(format!("the session also stands in {other}")).at(place).got(id).into());
+                return Err(Fault::new(format!("the session also stands in {other}"))
+                    .at(place)
+                    .got(id)
+                    .hint("one session a row; of a log that repeats a growing conversation keep its last row")
+                    .into());
             }
             self.counts.sessions += 1;
         }
@@ -132,12 +222,21 @@ impl Sink {
     }
 
     fn commit(self) -> Result<Imported> {
-        self.contracts.commit()?;
-        self.labels.commit()?;
-        self.refused.commit()?;
+        for file in [self.contracts, self.labels, self.refused].into_iter().flatten() {
+            file.commit()?;
+        }
         self.observations.commit()?;
         Ok(self.counts)
     }
+}
+
+/// Writes a row to a file that is opened by its first one.
+fn row<T: Serialize>(file: &mut Option<Pending>, folder: &Path, name: &str, row: &T) -> Result<()> {
+    let file = match file {
+        Some(file) => file,
+        None => file.insert(Pending::create(&folder.join(name))?),
+    };
+    file.row(row)
 }
 
 impl Imported {
@@ -175,6 +274,14 @@ impl Imported {
         }
         if self.refused_sessions > 0 {
             lines.push(format!("  sessions refused since nothing in them is private: {}", self.refused_sessions));
+        }
+        if self.contracts == 0 {
+            lines.push(
+                "  no contracts: the source does not say what is private; write one by hand (--contract)".to_owned(),
+            );
+        }
+        if self.cut_files > 0 {
+            lines.push(format!("  files whose last row was cut: {}", self.cut_files));
         }
         if self.labels > 0 {
             lines.push(format!("  the source's own labels: {}", self.labels));

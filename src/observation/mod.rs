@@ -7,16 +7,32 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod agentdojo;
 pub mod agentleak;
 mod import;
+pub mod inspect;
 mod log;
+mod message;
+pub mod openai;
 mod python;
+pub mod response;
 mod validate;
 mod vault;
 
-pub use import::{Imported, import};
+pub use import::{Imported, Options, each, import};
 pub use log::{Refusal, ReleaseLabel, SessionLog};
 pub use validate::{Checked, validate};
+
+/// What the readers of session logs need to know beside a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The contract that observations name where the source has none.
+    pub contract_id: &'a str,
+    /// The file's name, for sessions without an id.
+    pub file: &'a str,
+    /// The model, where the source does not name it.
+    pub model: Option<&'a str>,
+}
 
 /// One observation: a payload on a channel at a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

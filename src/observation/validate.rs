@@ -38,7 +38,10 @@ pub fn validate(contracts: &[Contract], observations: Vec<Observation>, place: &
     let mut checked = Checked { observations: Vec::new(), duplicates: 0, by_status: BTreeMap::new() };
     for (index, observation) in observations.into_iter().enumerate() {
         let row = index + 1;
-        if let Err(fault) = check(&by_id, &observation) {
+        let contract = by_id
+            .get(observation.contract_id.as_str())
+            .ok_or_else(|| Fault::new("`contract_id` is of no contract given").got(&observation.contract_id));
+        if let Err(fault) = contract.and_then(|contract| check(contract, &observation)) {
             faults.push(fault.at(format!("{place}:{row}")));
         } else if let Some(event_id) = &observation.event_id {
             match first_of.entry((observation.session_id.clone(), event_id.clone())) {
@@ -83,10 +86,8 @@ fn is_same(one: &Observation, other: &Observation) -> bool {
         && one.contract_id == other.contract_id
 }
 
-fn check(contracts: &BTreeMap<&str, &Contract>, observation: &Observation) -> Result<(), Fault> {
-    let Some(contract) = contracts.get(observation.contract_id.as_str()) else {
-        return Err(Fault::new("`contract_id` is of no contract given").got(&observation.contract_id));
-    };
+/// Whether the contract can judge the observation: its request is within the budget, its channel is declared.
+pub(super) fn check(contract: &Contract, observation: &Observation) -> Result<(), Fault> {
     if observation.request == 0 || observation.request > contract.budget {
         return Err(Fault::new("`request` is outside the contract's budget")
             .got(observation.request)
