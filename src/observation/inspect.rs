@@ -33,8 +33,10 @@ struct Header {
     task: Option<String>,
     #[serde(default)]
     model: Option<String>,
-    #[serde(default, alias = "run_id")]
+    #[serde(default)]
     eval_id: Option<String>,
+    #[serde(default)]
+    run_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +138,7 @@ fn of_sample(text: &str, header: &Header, context: &Context<'_>) -> Result<Sessi
         }
     }
     let session = Session {
-        session_id: format!("{}/{id}/{epoch}", header.eval_id.as_deref().unwrap_or(context.file)),
+        session_id: format!("{}/{id}/{epoch}", header.eval_id.as_deref().or(header.run_id.as_deref()).unwrap_or(context.file)),
         contract_id: context.contract_id,
         pair_key: Some(serde_json::json!({"item": id, "seed": epoch})),
         condition: None,

@@ -21,8 +21,10 @@ pub(super) struct Message {
     role: String,
     #[serde(default)]
     content: Option<Box<RawValue>>,
-    #[serde(default, alias = "reasoning_content")]
+    #[serde(default)]
     reasoning: Option<Box<RawValue>>,
+    #[serde(default)]
+    reasoning_content: Option<Box<RawValue>>,
     #[serde(default)]
     refusal: Option<String>,
     #[serde(default)]
@@ -33,8 +35,10 @@ pub(super) struct Message {
     #[serde(default)]
     tool_call_id: Option<String>,
     /// The tool's name beside its result.
-    #[serde(default, alias = "name")]
+    #[serde(default)]
     function: Option<Value>,
+    #[serde(default)]
+    name: Option<Value>,
     #[serde(default)]
     error: Value,
 }
@@ -46,16 +50,20 @@ struct Call {
     id: Option<String>,
     #[serde(default)]
     function: Option<Box<RawValue>>,
-    #[serde(default, alias = "args")]
+    #[serde(default)]
     arguments: Option<Box<RawValue>>,
+    #[serde(default)]
+    args: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
 struct Function {
     #[serde(default)]
     name: Option<String>,
-    #[serde(default, alias = "args")]
+    #[serde(default)]
     arguments: Option<Box<RawValue>>,
+    #[serde(default)]
+    args: Option<Box<RawValue>>,
 }
 
 /// One part of a content list.
@@ -63,10 +71,16 @@ struct Function {
 struct Part {
     #[serde(default, rename = "type")]
     kind: String,
-    #[serde(default, alias = "content", alias = "refusal")]
+    #[serde(default)]
     text: Option<String>,
-    #[serde(default, alias = "thinking")]
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+    #[serde(default)]
     reasoning: Option<String>,
+    #[serde(default)]
+    thinking: Option<String>,
 }
 
 /// What is known of a session beside its messages.
@@ -170,15 +184,33 @@ fn call_names(messages: &[Message]) -> BTreeMap<&str, Option<String>> {
 impl Call {
     /// Name and arguments, the latter as written.
     fn parts(&self) -> (Option<String>, Option<String>) {
-        let arguments = self.arguments.as_deref();
+        let arguments = self.arguments.as_deref().or(self.args.as_deref());
         let Some(function) = self.function.as_deref().map(RawValue::get) else { return (None, text_of(arguments)) };
         if function.starts_with('"') {
             return (serde_json::from_str(function).ok(), text_of(arguments));
         }
         match serde_json::from_str::<Function>(function) {
-            Ok(function) => (function.name, text_of(function.arguments.as_deref()).or_else(|| text_of(arguments))),
+            Ok(function) => (function.name.clone(), function.arguments().or_else(|| text_of(arguments))),
             Err(_) => (None, text_of(arguments)),
         }
+    }
+}
+
+impl Function {
+    fn arguments(&self) -> Option<String> {
+        text_of(self.arguments.as_deref().or(self.args.as_deref()))
+    }
+}
+
+impl Part {
+    fn is_reasoning(&self) -> bool {
+        self.kind.contains("reasoning") || self.kind.contains("thinking")
+    }
+
+    /// Its text, whatever it is called.
+    fn into_text(self) -> Option<String> {
+        let said = [self.text, self.content, self.refusal, self.reasoning, self.thinking];
+        said.into_iter().flatten().find(|text| !text.is_empty())
     }
 }
 
@@ -195,7 +227,8 @@ fn text_of(raw: Option<&RawValue>) -> Option<String> {
 impl Message {
     /// Texts said aloud, and reasoning.
     fn spoken(&self) -> (Option<String>, Vec<String>) {
-        let mut reasoning: Vec<String> = text_of(self.reasoning.as_deref()).into_iter().collect();
+        let reasoning = text_of(self.reasoning.as_deref()).or_else(|| text_of(self.reasoning_content.as_deref()));
+        let mut reasoning: Vec<String> = reasoning.into_iter().collect();
         let raw = self.content.as_deref();
         let parts =
             raw.filter(|raw| raw.get().starts_with('[')).map(|raw| serde_json::from_str::<Vec<Part>>(raw.get()));
@@ -203,11 +236,8 @@ impl Message {
             Some(Ok(parts)) => {
                 let mut texts = Vec::new();
                 for part in parts {
-                    if part.kind.contains("reasoning") || part.kind.contains("thinking") {
-                        reasoning.extend(part.reasoning.or(part.text));
-                    } else {
-                        texts.extend(part.text);
-                    }
+                    let texts = if part.is_reasoning() { &mut reasoning } else { &mut texts };
+                    texts.extend(part.into_text());
                 }
                 (!texts.is_empty()).then(|| texts.join("\n"))
             }
@@ -253,16 +283,14 @@ impl Message {
             left.push(Left::call(tool, arguments, id.map(str::to_owned)));
         }
         if let Some(Ok(call)) = self.function_call.as_deref().map(|call| serde_json::from_str::<Function>(call.get())) {
-            left.push(Left::call(call.name, text_of(call.arguments.as_deref()), None));
+            left.push(Left::call(call.name.clone(), call.arguments(), None));
         }
         left
     }
 
     fn of_tool(&self, names: &BTreeMap<&str, Option<String>>) -> Left {
-        let name = match &self.function {
-            Some(Value::String(name)) => Some(name.clone()),
-            _ => None,
-        };
+        let names_of_tool = [&self.function, &self.name];
+        let name = names_of_tool.into_iter().flatten().find_map(Value::as_str).map(str::to_owned);
         let known = self.tool_call_id.as_deref().and_then(|id| Some((id, names.get(id)?.clone()?)));
         let (said, _) = self.spoken();
         let has_failed = match &self.error {

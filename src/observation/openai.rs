@@ -14,8 +14,12 @@ use crate::trace::Row;
 
 #[derive(Deserialize)]
 struct Record {
-    #[serde(default, alias = "conversation_id", alias = "thread_id", alias = "trace_id")]
+    #[serde(default)]
     session_id: Option<Value>,
+    #[serde(default)]
+    conversation_id: Option<Value>,
+    #[serde(default)]
+    thread_id: Option<Value>,
     #[serde(default)]
     id: Option<Value>,
     #[serde(default)]
@@ -60,7 +64,8 @@ pub fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<SessionLog, Fault> 
     let mut messages = record.messages;
     // Of several sampled answers the first is the one that was sent.
     messages.extend(record.choices.or(answer).into_iter().flatten().next().map(|choice| choice.message));
-    let id = [record.session_id, record.id].into_iter().flatten().find_map(|id| match id {
+    let ids = [record.session_id, record.conversation_id, record.thread_id, record.id];
+    let id = ids.into_iter().flatten().find_map(|id| match id {
         Value::String(text) if !text.is_empty() => Some(text),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
