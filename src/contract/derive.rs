@@ -2,8 +2,12 @@
 //!
 //! In: a [`Trace`]. Out: a [`Derived`]: the frozen [`Contract`], or why there is none, and the flags that deriving raised.
 
+use rayon::prelude::*;
+
+use super::reading::Reading;
 use super::required::{self, Requirements};
-use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels, words};
+use super::words::{self, Stem};
+use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels};
 use crate::error::Result;
 use crate::trace::{Flag, Trace};
 
@@ -23,12 +27,14 @@ pub struct Derived {
 
 /// Derives and freezes the contract of one trace.
 pub fn derive(trace: &Trace) -> Derived {
-    let mut targets = labels::labels(trace);
-    let Requirements { values, conflict } = required::requirements(trace, &targets);
-    let clues = clues::clues(trace);
+    let reading = Reading::of(trace);
+    let mut targets = labels::labels(&reading);
+    let Requirements { values, conflict } = required::requirements(&reading, &targets);
+    let clues = clues::clues(&reading);
+    let said = said(trace, &values);
     let authorized = clues
         .iter()
-        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_said(trace, &values, clue))
+        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_said(&said, clue))
         .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
         .collect();
     targets.extend(clues);
@@ -50,19 +56,23 @@ pub fn derive(trace: &Trace) -> Derived {
     }
 }
 
-/// Derives the contracts of all traces, in their order.
+/// Derives the contracts of all traces, in their order, on all threads.
 pub fn derive_all(traces: &[Trace]) -> Vec<Derived> {
-    traces.iter().map(derive).collect()
+    traces.par_iter().map(derive).collect()
 }
 
-/// A form of the clue stands in the goal or in a required value: the requester knows it, or must be told it.
-fn is_said(trace: &Trace, values: &[Required], clue: &Target) -> bool {
-    let said: Vec<Vec<String>> = std::iter::once(trace.goal.as_str())
-        .chain(values.iter().map(|required| required.value.as_str()))
-        .map(words::stems)
-        .collect();
-    let forms = || std::iter::once(&clue.value).chain(&clue.aliases);
-    forms().any(|form| said.iter().any(|said| words::contains(said, &words::stems(form))))
+/// What the requester knows or must be told: the goal and the required values.
+fn said(trace: &Trace, values: &[Required]) -> Vec<Vec<Stem>> {
+    let texts = std::iter::once(trace.goal.as_str()).chain(values.iter().map(|required| required.value.as_str()));
+    texts.map(words::stems).collect()
+}
+
+/// A form of the clue stands in what is said.
+fn is_said(said: &[Vec<Stem>], clue: &Target) -> bool {
+    std::iter::once(&clue.value).chain(&clue.aliases).any(|form| {
+        let form = words::stems(form);
+        said.iter().any(|said| words::contains(said, &form))
+    })
 }
 
 /// The exits of the two-stage protocol.

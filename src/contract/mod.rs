@@ -7,14 +7,19 @@
 use serde::{Deserialize, Serialize};
 
 mod clues;
+mod demand;
 mod derive;
 mod freeze;
 mod labels;
+mod marks;
+mod reading;
 mod required;
+mod role;
 mod terms;
 mod words;
 
 pub use derive::{Derived, REQUESTER, derive, derive_all};
+pub use role::TargetRole;
 
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -140,9 +145,12 @@ pub struct Provenance {
     /// JSON pointers led by the tool's id, e.g. `/T3/title`.
     #[serde(default)]
     pub pointers: Vec<String>,
-    /// The field whose prose named it: `basis`, `chain`, `conclusion`, `truth`.
+    /// The field whose prose named it: `basis`, `success`, `chain`, `conclusion`, `truth`.
     #[serde(default)]
     pub field: Option<String>,
+    /// What that prose does with it; absent where it was written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<TargetRole>,
 }
 
 /// Auth(recipient, target) = 1.
