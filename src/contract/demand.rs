@@ -60,8 +60,12 @@ pub(super) struct Scored<'a> {
     pub score: u32,
     /// The criteria name its value or key.
     pub is_named: bool,
+    /// What of it must stand word by word: a sentence's number that the criteria name, or all of it.
+    pub text: &'a str,
     /// The criteria name every word of its key.
     pub is_key_named: bool,
+    /// And the key has several.
+    pub is_key_spelled: bool,
     /// The criteria name several words of its value, or all.
     pub is_value_named: bool,
     /// Too long to be repeated word by word.
@@ -79,6 +83,8 @@ pub(super) struct Demand {
     goal: Vec<Stem>,
     /// One item for each essential tool, where the criteria list as many.
     items: Vec<Vec<Stem>>,
+    /// Numbers that the criteria name, as written: `$1.3M`.
+    numbers: Vec<String>,
 }
 
 impl Demand {
@@ -90,7 +96,13 @@ impl Demand {
             criteria: concepts(words::content(criteria)),
             goal: concepts(words::content(goal)),
             items: if items.len() == tools { items } else { Vec::new() },
+            numbers: numbers(criteria).map(str::to_owned).collect(),
         }
+    }
+
+    /// Whether the criteria list one item for each tool.
+    pub fn is_itemised(&self) -> bool {
+        !self.items.is_empty()
     }
 
     /// Whether anything asks for the tool.
@@ -103,8 +115,18 @@ impl Demand {
 
     /// The usable leaves of a tool.
     pub fn score<'a>(&self, index: usize, tool: &'a ReadTool<'_>) -> Vec<Scored<'a>> {
-        let usable = |leaf: &&ReadLeaf| leaf.leaf.kind != LeafKind::Constant && is_usable(&leaf.leaf.text);
+        let usable = |leaf: &&ReadLeaf| {
+            leaf.leaf.kind != LeafKind::Constant && (is_usable(&leaf.leaf.text) || self.number_in(leaf).is_some())
+        };
         tool.leaves.iter().filter(usable).map(|leaf| self.score_leaf(index, leaf)).collect()
+    }
+
+    /// A number of the criteria that stands in a leaf.
+    fn number_in<'a>(&self, leaf: &'a ReadLeaf) -> Option<&'a str> {
+        if self.numbers.is_empty() {
+            return None;
+        }
+        numbers(&leaf.leaf.text).find(|number| self.numbers.iter().any(|named| named == number))
     }
 
     fn score_leaf<'a>(&self, index: usize, leaf: &'a ReadLeaf) -> Scored<'a> {
@@ -114,7 +136,9 @@ impl Demand {
         let key = concepts(words::content(&leaf.leaf.key));
         let value = concepts(leaf.content.clone());
         let in_value = |stems: &[Stem]| words::shared(&value, stems).min(2) as u32;
-        let kind = asks_for_kind(item, leaf, &key_words);
+        let number = self.number_in(leaf);
+        let asks_money = self.numbers.iter().any(|number| number.starts_with('$'));
+        let kind = asks_for_kind(item, leaf, &key_words) || asks_money && leaf.leaf.text.contains('$');
         let key_named = words::shared(&key, item) > 0;
         let mut score = if words::is_within(&value, item) { 4 } else { 2 * in_value(item) };
         score += if words::is_within(&value, &self.goal) { 2 } else { in_value(&self.goal) };
@@ -122,9 +146,15 @@ impl Demand {
         if own.is_some() {
             score += in_value(&self.criteria).min(1);
         }
-        score += if kind { 3 } else { 0 };
+        score += if kind { 4 } else { 0 };
+        score += if number.is_some() { 4 } else { 0 };
+        // A category that repeats the request's own word says nothing.
+        if is_named(&key_words, &["category"]) {
+            score = score.min(2);
+        }
         let is_bookkeeping = is_named(&key_words, BOOKKEEPING);
         let is_main = is_named(&key_words, MAIN);
+        let is_sentence = leaf.stems.len() > LONGEST_PHRASE;
         // Bookkeeping is asked for only by name.
         if is_bookkeeping && !key_named && !words::is_within(&value, item) && !kind {
             score = 0;
@@ -135,14 +165,23 @@ impl Demand {
         Scored {
             score,
             is_named: is_value_named || words::shared(&key, &self.criteria) > 0,
+            text: number.filter(|_| is_sentence).unwrap_or(&leaf.leaf.text),
             is_key_named: words::is_within(&key, item),
+            is_key_spelled: key.len() > 1 && words::is_within(&key, item),
             is_value_named,
-            is_sentence: words::count(&leaf.leaf.text) > LONGEST_PHRASE,
+            is_sentence: is_sentence && number.is_none(),
             is_main,
             is_bookkeeping,
             leaf,
         }
     }
+}
+
+/// Words with a digit in prose, with their currency and without the punctuation around them.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(char::is_whitespace)
+        .map(|word| word.trim_matches(|character: char| !character.is_alphanumeric() && character != '$'))
+        .filter(|word| word.len() > 1 && word.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// The things that criteria list.
@@ -185,7 +224,8 @@ fn is_usable(text: &str) -> bool {
         ["success", "ok", "query", "today", "tomorrow", "now", "true", "false", "yes", "no", "none", "n/a"]
             .iter()
             .any(|word| text.eq_ignore_ascii_case(word));
-    (2..=LONGEST).contains(&text.chars().count()) && text.chars().any(char::is_alphanumeric) && !is_constant
+    let is_bare = text.len() < 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (2..=LONGEST).contains(&text.chars().count()) && !is_bare && text.chars().any(char::is_alphanumeric) && !is_constant
 }
 
 /// Keys that hold what a return is about.

@@ -43,11 +43,18 @@ pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirem
     let is_demanded = |form: &Forbidden| words::contains_loosely(&stems, &form.stems);
     let mut conflict = forbidden.iter().any(is_demanded) || wants_the_user_named(criteria);
     let mut values: Vec<Required> = Vec::new();
-    for (index, tool) in essential.into_iter().enumerate() {
-        let choice = choose(&demand, index, tool, &forbidden);
-        conflict |= choice.conflict;
-        for leaf in choice.leaves {
-            add(&mut values, leaf, tool.tool);
+    let choices: Vec<Choice<'_>> =
+        essential.iter().enumerate().map(|(index, tool)| choose(&demand, index, tool, &forbidden)).collect();
+    // Where the items are not told apart by tool, any tool's value may be the one that is demanded.
+    let is_answered = !demand.is_itemised() && choices.iter().any(|choice| choice.answers_by_key);
+    conflict |= choices.iter().any(|choice| match choice.clash {
+        Clash::None => false,
+        Clash::OfKey => !is_answered,
+        Clash::OfValue => true,
+    });
+    for (tool, choice) in essential.iter().zip(choices) {
+        for (leaf, text) in choice.leaves {
+            add(&mut values, leaf, text, tool.tool);
         }
     }
     values.truncate(MOST);
@@ -67,24 +74,38 @@ fn declared(reading: &Reading<'_>, located: &[Located]) -> Vec<Required> {
     for place in located {
         let Some(tool) = reading.tools.iter().find(|tool| tool.tool.tool_id == place.tool_id) else { continue };
         for leaf in tool.leaves.iter().filter(|leaf| leaf.leaf.pointer == place.pointer) {
-            add(&mut values, &leaf.leaf, tool.tool);
+            add(&mut values, &leaf.leaf, &leaf.leaf.text, tool.tool);
         }
     }
     values
 }
 
-fn add(values: &mut Vec<Required>, leaf: &Leaf, tool: &Tool) {
+fn add(values: &mut Vec<Required>, leaf: &Leaf, text: &str, tool: &Tool) {
     let pointer = format!("/{}{}", tool.tool_id, leaf.pointer);
-    match values.iter_mut().find(|known| known.value == leaf.text) {
+    match values.iter_mut().find(|known| known.value == text) {
         Some(known) => known.pointers.push(pointer),
-        None => values.push(Required { value: leaf.text.clone(), pointers: vec![pointer] }),
+        None => values.push(Required { value: text.to_owned(), pointers: vec![pointer] }),
     }
+}
+
+/// How a tool's forbidden values meet the criteria.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clash {
+    /// They are not demanded.
+    None,
+    /// The criteria name their key, and the tool has nothing else to give for it.
+    OfKey,
+    /// The criteria name the value itself, or every word of its key.
+    OfValue,
 }
 
 /// What one tool gives.
 struct Choice<'a> {
-    leaves: Vec<&'a Leaf>,
-    conflict: bool,
+    /// Leaves with the text of them that is required.
+    leaves: Vec<(&'a Leaf, &'a str)>,
+    /// It has a value that may be said under a key that the criteria name.
+    answers_by_key: bool,
+    clash: Clash,
 }
 
 /// The leaves of one tool that are asked for, in document order; at least one if anything asks for the tool at all.
@@ -96,21 +117,31 @@ fn choose<'a>(demand: &Demand, index: usize, tool: &'a ReadTool<'_>, forbidden: 
     };
     let (mut open, closed): (Vec<Scored<'_>>, Vec<Scored<'_>>) =
         scored.into_iter().partition(|scored| form_in(scored).is_none());
+    let has_named = open.iter().any(|scored| scored.is_named);
+    let answers_by_key = open.iter().any(|scored| scored.is_key_named);
+    let clash = if closed
+        .iter()
+        .any(|scored| scored.is_key_spelled || !has_named && scored.is_value_named && form_in(scored) == Some(false))
+    {
+        Clash::OfValue
+    } else if !has_named && closed.iter().any(|scored| scored.is_key_named) {
+        Clash::OfKey
+    } else {
+        Clash::None
+    };
     // Answers paraphrase sentences; where anything shorter is asked for, that is what must stand word by word.
     if open.iter().any(|scored| scored.score >= 2 && !scored.is_sentence) {
         open.retain(|scored| !scored.is_sentence);
     }
     let best = open.iter().map(|scored| scored.score).max().unwrap_or(0);
-    let has_named = open.iter().any(|scored| scored.is_named);
-    let conflict = closed
-        .iter()
-        .any(|scored| scored.is_key_named || scored.is_value_named && !has_named && form_in(scored) == Some(false));
-    let mut kept = if best > 0 { ranked(&open, best.min(CHOSEN)) } else { Vec::new() };
-    if kept.is_empty() && demand.asks_for(index, tool) {
+    // A single word of the goal is no choice.
+    let mut kept = if best > 1 { ranked(&open, best.min(CHOSEN)) } else { Vec::new() };
+    if kept.is_empty() && (best > 0 || demand.asks_for(index, tool)) {
         kept.extend(fallback(&open));
     }
     kept.sort_unstable();
-    Choice { leaves: kept.into_iter().map(|at| &open[at].leaf.leaf).collect(), conflict }
+    let leaves = kept.into_iter().map(|at| (&open[at].leaf.leaf, open[at].text)).collect();
+    Choice { leaves, answers_by_key, clash }
 }
 
 /// Indices of the best leaves; a list that is asked for is taken whole, within limits.
@@ -138,9 +169,9 @@ fn list_of(pointer: &str) -> Option<&str> {
 /// Where the tool is asked for but none of its values: what the return is about.
 fn fallback(open: &[Scored<'_>]) -> Option<usize> {
     let usable = || open.iter().enumerate().filter(|(_, scored)| !scored.is_bookkeeping);
-    let main = usable().find(|(_, scored)| scored.is_main && !scored.is_sentence);
+    let main = |sentences: bool| usable().find(|(_, scored)| scored.is_main && scored.is_sentence == sentences);
     let short = || usable().find(|(_, scored)| !scored.is_sentence);
-    main.or_else(short).or_else(|| usable().next()).map(|(at, _)| at)
+    main(false).or_else(|| main(true)).or_else(short).or_else(|| usable().next()).map(|(at, _)| at)
 }
 
 /// The pointers that a provenance and a required value share.

@@ -23,9 +23,9 @@ const COMMON: &str = "\
     delete deleted delivered denied deposit diet disabled disorder document donation download downloaded draft email \
     emergency employee enabled error escape escaping event evidence exit expense expecting exploding exposing failure \
     faith fake family federal fee file filing finance financial firing flight food forbidden form friend friends fund \
-    funds gift group guide guilty health help hidden hiding high history home hospital hotel house housing illegal \
+    funds gift group guide guilty health help hidden hiding high history home hospital hotel house housing identity illegal \
     inappropriate infection injection injury insurance interview interviewing intruders investigation invoice \
-    irresponsible issue item job jewelry label law lazy leak leaking lease leave leaving legal letter levy library lie \
+    irresponsible issue item job jewelry label law lazy leak leaking lease leave leaving legal letter levy library lie lifestyle \
     limit loan locked login loss losses low mail manager masking medical medication meeting member membership memo \
     message milk missing mobile money month monthly mother move moving name network night none normal note notice \
     nursing office officer offshore online open order organizer other overdue overlap owner package paid pain park \
