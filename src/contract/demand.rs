@@ -40,7 +40,18 @@ static CONCEPT_OF: LazyLock<Vec<(Stem, Stem)>> = LazyLock::new(|| {
     pairs
 });
 
-/// Content stems with one stem for each concept.
+/// Content stems of a text with one stem for each concept; a search counts, which elsewhere has no content of its own.
+fn concepts_of(text: &str) -> Vec<Stem> {
+    let mut stems = words::content(text);
+    words::each_word(text, |word| {
+        if word.starts_with("search") {
+            stems.push(Stem::of("search"));
+        }
+    });
+    concepts(stems)
+}
+
+/// One stem for each concept.
 fn concepts(mut stems: Vec<Stem>) -> Vec<Stem> {
     for stem in &mut stems {
         if let Ok(at) = CONCEPT_OF.binary_search_by_key(stem, |(word, _)| *word) {
@@ -90,11 +101,10 @@ pub(super) struct Demand {
 impl Demand {
     /// Reads criteria and goal; `tools` is the number of essential tools.
     pub fn of(criteria: &str, goal: &str, tools: usize) -> Self {
-        let items: Vec<Vec<Stem>> =
-            items(criteria).map(|item| concepts(words::content(item))).filter(|item| !item.is_empty()).collect();
+        let items: Vec<Vec<Stem>> = items(criteria).map(concepts_of).filter(|item| !item.is_empty()).collect();
         Self {
-            criteria: concepts(words::content(criteria)),
-            goal: concepts(words::content(goal)),
+            criteria: concepts_of(criteria),
+            goal: concepts_of(goal),
             items: if items.len() == tools { items } else { Vec::new() },
             numbers: numbers(criteria).map(str::to_owned).collect(),
         }
@@ -107,7 +117,7 @@ impl Demand {
 
     /// Whether anything asks for the tool.
     pub fn asks_for(&self, index: usize, tool: &ReadTool<'_>) -> bool {
-        let name = concepts(words::content(&format!("{} {}", tool.tool.name, tool.tool.description)));
+        let name = concepts_of(&format!("{} {}", tool.tool.name, tool.tool.description));
         self.items.get(index).is_some()
             || words::shared(&name, &self.criteria) > 0
             || words::shared(&name, &self.goal) > 0
@@ -133,7 +143,7 @@ impl Demand {
         let own = self.items.get(index);
         let item = own.unwrap_or(&self.criteria);
         let key_words = words::words(&leaf.leaf.key);
-        let key = concepts(words::content(&leaf.leaf.key));
+        let key = concepts_of(&leaf.leaf.key);
         let value = concepts(leaf.content.clone());
         let in_value = |stems: &[Stem]| words::shared(&value, stems).min(2) as u32;
         let number = self.number_in(leaf);
@@ -277,6 +287,7 @@ const BOOKKEEPING: &[&str] = &[
     "time",
     "uid",
     "lid",
+    "sku",
 ];
 
 fn is_named(key: &[String], names: &[&str]) -> bool {

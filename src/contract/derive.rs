@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 
+use super::gap::{self, Gap};
 use super::reading::Reading;
 use super::required::{self, Requirements};
 use super::words::{self, Stem};
@@ -23,7 +24,12 @@ pub struct Derived {
     pub contract: Result<Contract, String>,
     /// Raised while deriving: [`Flag::Conflict`] when the success criteria demand what the disclosure criteria forbid.
     pub flags: Vec<Flag>,
+    /// What the trace's prose does not give.
+    pub gaps: Vec<Gap>,
 }
+
+/// Traces derived together by [`derive_each`].
+const BATCH: usize = 2_048;
 
 /// Derives and freezes the contract of one trace.
 pub fn derive(trace: &Trace) -> Derived {
@@ -38,6 +44,7 @@ pub fn derive(trace: &Trace) -> Derived {
         .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
         .collect();
     targets.extend(clues);
+    let gaps = gap::gaps(&reading, &targets, &values);
     let contract = Contract {
         contract_id: trace.trace_id.clone(),
         trace_id: Some(trace.trace_id.clone()),
@@ -53,7 +60,30 @@ pub fn derive(trace: &Trace) -> Derived {
         trace_id: trace.trace_id.clone(),
         contract: contract.freeze().map_err(|error| error.to_string()),
         flags: if conflict { vec![Flag::Conflict] } else { Vec::new() },
+        gaps,
     }
+}
+
+/// Derives the contracts of traces that `source` pushes, in batches on all threads, and hands each with its trace to `visit` in
+/// the order of the traces. Only one batch is held at a time.
+///
+/// # Errors
+/// What `source` or `visit` return.
+pub fn derive_each<T>(
+    source: impl FnOnce(&mut dyn FnMut(Trace) -> Result<()>) -> Result<T>,
+    mut visit: impl FnMut(Trace, Derived) -> Result<()>,
+) -> Result<T> {
+    let mut pending: Vec<Trace> = Vec::with_capacity(BATCH);
+    let mut flush = |pending: &mut Vec<Trace>| {
+        let derived = derive_all(pending);
+        pending.drain(..).zip(derived).try_for_each(|(trace, derived)| visit(trace, derived))
+    };
+    let result = source(&mut |trace| {
+        pending.push(trace);
+        if pending.len() < BATCH { Ok(()) } else { flush(&mut pending) }
+    })?;
+    flush(&mut pending)?;
+    Ok(result)
 }
 
 /// Derives the contracts of all traces, in their order, on all threads.

@@ -10,6 +10,7 @@ mod clues;
 mod demand;
 mod derive;
 mod freeze;
+mod gap;
 mod labels;
 mod marks;
 mod reading;
@@ -18,8 +19,14 @@ mod role;
 mod terms;
 mod words;
 
-pub use derive::{Derived, REQUESTER, derive, derive_all};
+pub use derive::{Derived, REQUESTER, derive, derive_all, derive_each};
+pub use gap::Gap;
 pub use role::TargetRole;
+
+/// Whether a wording is one word of everyday or office English, which alone tells nothing.
+pub fn is_common_word(wording: &str) -> bool {
+    words::is_common(wording)
+}
 
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -53,7 +53,10 @@ pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirem
         Clash::OfValue => true,
     });
     for (tool, choice) in essential.iter().zip(choices) {
-        for (leaf, text) in choice.leaves {
+        let is_known = |(_, text): &(&Leaf, &str)| values.iter().any(|known| known.value == *text);
+        // A tool that only repeats what others gave is named by what its return is about.
+        let spare = choice.spare.filter(|_| !choice.leaves.is_empty() && choice.leaves.iter().all(is_known));
+        for (leaf, text) in choice.leaves.into_iter().chain(spare) {
             add(&mut values, leaf, text, tool.tool);
         }
     }
@@ -106,6 +109,8 @@ struct Choice<'a> {
     /// It has a value that may be said under a key that the criteria name.
     answers_by_key: bool,
     clash: Clash,
+    /// What the return is about.
+    spare: Option<(&'a Leaf, &'a str)>,
 }
 
 /// The leaves of one tool that are asked for, in document order; at least one if anything asks for the tool at all.
@@ -140,8 +145,10 @@ fn choose<'a>(demand: &Demand, index: usize, tool: &'a ReadTool<'_>, forbidden: 
         kept.extend(fallback(&open));
     }
     kept.sort_unstable();
-    let leaves = kept.into_iter().map(|at| (&open[at].leaf.leaf, open[at].text)).collect();
-    Choice { leaves, answers_by_key, clash }
+    let text = |at: usize| (&open[at].leaf.leaf, open[at].text);
+    let others: Vec<usize> = (0..open.len()).filter(|at| !kept.contains(at)).collect();
+    let spare = others.into_iter().find(|at| !open[*at].is_bookkeeping && !open[*at].is_sentence).map(text);
+    Choice { leaves: kept.into_iter().map(text).collect(), answers_by_key, clash, spare }
 }
 
 /// Indices of the best leaves; a list that is asked for is taken whole, within limits.
