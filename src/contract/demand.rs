@@ -12,7 +12,7 @@ use crate::trace::LeafKind;
 /// Characters: nobody repeats longer texts word by word.
 const LONGEST: usize = 90;
 /// Words of a text that is a phrase rather than a sentence.
-const LONGEST_PHRASE: usize = 7;
+const LONGEST_PHRASE: usize = 9;
 
 /// Different words for one thing: criteria say `purchase` where a tool says `order`.
 const CONCEPTS: [&[&str]; 12] = [
@@ -83,7 +83,7 @@ pub(super) struct Scored<'a> {
     pub is_sentence: bool,
     /// Its key holds what a return is about.
     pub is_main: bool,
-    /// Its key holds bookkeeping.
+    /// Its key holds bookkeeping, or a state that says nothing without its subject.
     pub is_bookkeeping: bool,
 }
 
@@ -118,15 +118,16 @@ impl Demand {
     /// Whether anything asks for the tool.
     pub fn asks_for(&self, index: usize, tool: &ReadTool<'_>) -> bool {
         let name = concepts_of(&format!("{} {}", tool.tool.name, tool.tool.description));
-        self.items.get(index).is_some()
-            || words::shared(&name, &self.criteria) > 0
-            || words::shared(&name, &self.goal) > 0
+        self.items.get(index).is_some() || words::shared(&name, &self.criteria) > 0
     }
 
     /// The usable leaves of a tool.
     pub fn score<'a>(&self, index: usize, tool: &'a ReadTool<'_>) -> Vec<Scored<'a>> {
         let usable = |leaf: &&ReadLeaf| {
-            leaf.leaf.kind != LeafKind::Constant && (is_usable(&leaf.leaf.text) || self.number_in(leaf).is_some())
+            leaf.leaf.kind != LeafKind::Constant
+                && (is_usable(&leaf.leaf.text)
+                    || self.number_in(leaf).is_some()
+                    || is_count(&leaf.leaf.text, &words::words(&leaf.leaf.key)))
         };
         tool.leaves.iter().filter(usable).map(|leaf| self.score_leaf(index, leaf)).collect()
     }
@@ -181,7 +182,7 @@ impl Demand {
             is_value_named,
             is_sentence: is_sentence && number.is_none(),
             is_main,
-            is_bookkeeping,
+            is_bookkeeping: is_bookkeeping || is_named(&key_words, STATE),
             leaf,
         }
     }
@@ -210,7 +211,7 @@ fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
     let is_time = has_digit
         && (text.contains(':')
             || is_named(key, &["date", "time", "timestamp", "day", "due", "deadline", "depart", "return"]));
-    let is_count = has_digit && is_named(key, &["count", "quantity", "frequency", "duration"]);
+    let is_count = is_count(text, key);
     is_money
         && asks(&[
             "amount",
@@ -226,6 +227,10 @@ fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
         ])
         || is_time && asks(&["time", "date", "schedule", "deadline", "timeline"])
         || is_count && asks(&["count", "number", "volume", "frequency", "duration"])
+}
+
+fn is_count(text: &str, key: &[String]) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit()) && is_named(key, &["count", "quantity", "frequency", "duration"])
 }
 
 /// A value that can be looked for in an answer.
@@ -262,6 +267,9 @@ const MAIN: &[&str] = &[
     "beneficiary",
     "text",
 ];
+
+/// Keys that hold the state of something else.
+const STATE: &[&str] = &["status", "state", "category", "priority"];
 
 /// Keys that hold bookkeeping.
 const BOOKKEEPING: &[&str] = &[

@@ -16,6 +16,8 @@ const MOST: usize = 8;
 const MOST_OF_TOOL: usize = 2;
 /// Values from one list of a tool, where the criteria ask for the list.
 const MOST_OF_LIST: usize = 4;
+/// Tools whose values an answer names at least: a request over several tools is not answered by one of them.
+const LEAST_TOOLS: usize = 2;
 /// From here a value is chosen for its own sake.
 const CHOSEN: u32 = 3;
 
@@ -52,10 +54,13 @@ pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirem
         Clash::OfKey => !is_answered,
         Clash::OfValue => true,
     });
+    let mut lacking = LEAST_TOOLS.saturating_sub(choices.iter().filter(|choice| !choice.leaves.is_empty()).count());
     for (tool, choice) in essential.iter().zip(choices) {
+        let fills = lacking > 0 && choice.leaves.is_empty() && choice.spare.is_some();
+        lacking -= usize::from(fills);
         let is_known = |(_, text): &(&Leaf, &str)| values.iter().any(|known| known.value == *text);
         // A tool that only repeats what others gave is named by what its return is about.
-        let spare = choice.spare.filter(|_| !choice.leaves.is_empty() && choice.leaves.iter().all(is_known));
+        let spare = choice.spare.filter(|_| fills || !choice.leaves.is_empty() && choice.leaves.iter().all(is_known));
         for (leaf, text) in choice.leaves.into_iter().chain(spare) {
             add(&mut values, leaf, text, tool.tool);
         }
