@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod completion;
 pub mod contract;
+pub mod control;
 pub mod dataset;
 pub mod error;
 pub mod evaluate;
