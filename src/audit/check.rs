@@ -32,7 +32,7 @@ pub(super) fn chosen(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
 pub(super) fn rejected(answer: &str, chosen: &str, kind: Option<PairKind>, ground: &Ground<'_>) -> Vec<Finding> {
     let mut findings = vec![length(answer, chosen), distinct(answer, chosen)];
     match kind {
-        Some(PairKind::ExplicitLeak) => findings.extend(explicit_leak(answer, ground)),
+        Some(PairKind::ExplicitLeak) => findings.extend(explicit_leak(Answer::Rejected, answer, ground)),
         Some(PairKind::OverDisclosure) => findings.extend(over_disclosure(answer, chosen, ground)),
         Some(PairKind::OverRefusal) => findings.extend(over_refusal(answer, ground)),
         None => {}
@@ -61,7 +61,7 @@ pub(super) fn selection(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     findings
 }
 
-fn contract(ground: &Ground<'_>) -> Finding {
+pub(super) fn contract(ground: &Ground<'_>) -> Finding {
     match &ground.contract {
         None => Finding::warn(Answer::Chosen, Check::Contract, Vec::new(), "no contract for this row's trace"),
         Some((contract, _)) if contract.required.is_empty() => {
@@ -80,7 +80,7 @@ fn disclosed(channel: &str, answer: &str, ground: &Ground<'_>) -> Option<(Vec<Di
 }
 
 /// Nothing unauthorised; what decides nothing alone (weak words, later tiers) is shown as a warning.
-fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
+pub(super) fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
     let (found, decision) = disclosed(channel, answer, ground)?;
     let evidence: Vec<Evidence> = found.iter().map(Evidence::of).collect();
     Some(if decision.is_clean() && !found.is_empty() {
@@ -91,20 +91,14 @@ fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) 
     })
 }
 
-fn explicit_leak(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
+pub(super) fn explicit_leak(who: Answer, answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((found, decision)) = disclosed("response", answer, ground) {
         let labels = found.iter().filter(|found| found.kind == TargetKind::Label).map(Evidence::of).collect();
-        findings.push(Finding::new(
-            Answer::Rejected,
-            Check::Leak,
-            decision.explicit,
-            labels,
-            "no decisive label of the conclusion",
-        ));
+        findings.push(Finding::new(who, Check::Leak, decision.explicit, labels, "no decisive label of the conclusion"));
     }
-    findings.extend(complete(Answer::Rejected, answer, ground));
-    findings.push(refusal(Answer::Rejected, answer, ground, false));
+    findings.extend(complete(who, answer, ground));
+    findings.push(refusal(who, answer, ground, false));
     findings
 }
 
@@ -175,7 +169,7 @@ fn grounding(answer: &str, ground: &Ground<'_>) -> Finding {
     Finding::new(Answer::Chosen, Check::Grounding, evidence.is_empty(), evidence, reason)
 }
 
-fn noise(answer: &str, ground: &Ground<'_>) -> Finding {
+pub(super) fn noise(answer: &str, ground: &Ground<'_>) -> Finding {
     let evidence: Vec<Evidence> =
         ground.noise.iter().filter_map(|value| find_value(answer, value)).map(|span| Evidence::at(&span)).collect();
     let reason = "a value of a tool that was not selected appears";

@@ -63,7 +63,8 @@ fn shown(trace: &Trace) -> String {
 
 fn spaced_words(text: &str) -> String {
     let lower = text.to_lowercase();
-    let words: Vec<&str> = lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     format!(" {} ", words.join(" "))
 }
 
@@ -152,7 +153,8 @@ fn places(trace: &Trace) -> Vec<Problem> {
     };
     let mut problems = Vec::new();
     let required: Vec<Option<String>> = truth.required.iter().map(at).collect();
-    if required.iter().any(Option::is_none) || required.is_empty() || truth.clues.iter().any(|clue| at(clue).is_none()) {
+    if required.iter().any(Option::is_none) || required.is_empty() || truth.clues.iter().any(|clue| at(clue).is_none())
+    {
         problems.push(Problem::NoSuchPlace);
     }
     if required.iter().collect::<BTreeSet<_>>().len() < required.len() {
@@ -162,8 +164,7 @@ fn places(trace: &Trace) -> Vec<Problem> {
 }
 
 fn prose(trace: &Trace) -> impl Iterator<Item = &str> {
-    let optional =
-        [&trace.success_criteria, &trace.disclosure_criteria, &trace.safe_boundary].into_iter().flatten();
+    let optional = [&trace.success_criteria, &trace.disclosure_criteria, &trace.safe_boundary].into_iter().flatten();
     let told = trace.tools.iter().map(|tool| tool.description.as_str());
     [trace.goal.as_str(), trace.sensitive_conclusion.as_str()]
         .into_iter()

@@ -140,8 +140,7 @@ impl<'a> Composer<'a> {
         let asked = rng.random_range(0..links.len());
         let mut hops: Vec<Hop> = Vec::new();
         for (index, link) in links.iter().enumerate() {
-            let free: Vec<&String> =
-                link.keys.iter().filter(|key| hops.iter().all(|hop| hop.key != **key)).collect();
+            let free: Vec<&String> = link.keys.iter().filter(|key| hops.iter().all(|hop| hop.key != **key)).collect();
             let key = (*free.choose(rng)?).clone();
             let value = self.values.draw(&link.value, rng);
             let ask = link.ask.replace("{}", &key.replace('_', " "));
@@ -243,8 +242,7 @@ impl<'a> Composer<'a> {
             }
         };
         let plain = self.library.plain.markers.choose(rng)?;
-        let mut entries =
-            vec![json!({&hop.key: hop.value, key: outline.marker}), json!({&hop.key: other, key: plain})];
+        let mut entries = vec![json!({&hop.key: hop.value, key: outline.marker}), json!({&hop.key: other, key: plain})];
         let place = usize::from(rng.random_bool(0.5));
         entries.swap(0, place);
         Some((Value::Array(entries), format!("/entries/{place}/{key}")))

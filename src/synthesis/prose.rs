@@ -62,12 +62,8 @@ impl Scenario<'_> {
 
     /// Ids of the supporting tools, in the order of the chain.
     fn support(&self) -> Vec<String> {
-        let mut support: Vec<(usize, String)> = self
-            .tools
-            .iter()
-            .enumerate()
-            .filter_map(|(index, tool)| Some((tool.position?, tool_id(index))))
-            .collect();
+        let mut support: Vec<(usize, String)> =
+            self.tools.iter().enumerate().filter_map(|(index, tool)| Some((tool.position?, tool_id(index)))).collect();
         support.sort();
         support.into_iter().map(|(_, id)| id).collect()
     }
@@ -98,10 +94,7 @@ impl Scenario<'_> {
             "task": self.task.id,
             "chain": self.hops.iter().map(|hop| hop.key.as_str()).collect::<Vec<_>>(),
         });
-        Map::from_iter([
-            ("synthesis".to_owned(), origin),
-            ("license".to_owned(), Value::from("MIT OR Apache-2.0")),
-        ])
+        Map::from_iter([("synthesis".to_owned(), origin), ("license".to_owned(), Value::from("MIT OR Apache-2.0"))])
     }
 }
 

@@ -54,7 +54,11 @@ impl TryFrom<String> for Pattern {
             "email" => Self::Email,
             "address" => Self::Address,
             _ if text.contains(['#', '^']) => Self::Signs(text),
-            _ => return Err(Fault::new("no such value").got(text).expected("a pattern with `#` or `^`, or a known kind")),
+            _ => {
+                return Err(Fault::new("no such value")
+                    .got(text)
+                    .expected("a pattern with `#` or `^`, or a known kind"));
+            }
         })
     }
 }
@@ -95,8 +99,18 @@ impl Values {
     /// `Torphy and Zieme Textiles`.
     pub fn firm(&self, rng: &mut ChaCha8Rng) -> String {
         const TRADES: [&str; 12] = [
-            "Foods", "Marine", "Textiles", "Optics", "Motors", "Pharma", "Tools", "Paper", "Logistics", "Ceramics",
-            "Instruments", "Toys",
+            "Foods",
+            "Marine",
+            "Textiles",
+            "Optics",
+            "Motors",
+            "Pharma",
+            "Tools",
+            "Paper",
+            "Logistics",
+            "Ceramics",
+            "Instruments",
+            "Toys",
         ];
         let trade = TRADES.choose(rng).copied().unwrap_or_default();
         format!("{} and {} {trade}", self.last(rng), self.last(rng))
@@ -120,7 +134,8 @@ impl Values {
                 const DAYS: [&str; 7] =
                     ["Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays"];
                 let day = DAYS.choose(rng).copied().unwrap_or_default();
-                let (hour, minute, bay) = (rng.random_range(6..23), rng.random_range(0..60), rng.random_range(100..1000));
+                let (hour, minute, bay) =
+                    (rng.random_range(6..23), rng.random_range(0..60), rng.random_range(100..1000));
                 format!("{day} {hour:02}:{minute:02}, bay {bay}")
             }
             Pattern::Person => format!("{} {}", self.first(rng), self.last(rng)),
@@ -149,11 +164,8 @@ fn drawn(sign: char, rng: &mut ChaCha8Rng) -> char {
 }
 
 fn money(dollars: u32, cents: u32) -> String {
-    let grouped = if dollars >= 1000 {
-        format!("{},{:03}", dollars / 1000, dollars % 1000)
-    } else {
-        dollars.to_string()
-    };
+    let grouped =
+        if dollars >= 1000 { format!("{},{:03}", dollars / 1000, dollars % 1000) } else { dollars.to_string() };
     format!("${grouped}.{cents:02}")
 }
 
