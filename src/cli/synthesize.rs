@@ -1,6 +1,7 @@
 //! `topalign synthesize`: scenarios with exact ground truth from the embedded libraries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -9,8 +10,9 @@ use super::Console;
 use crate::dataset::Part;
 use crate::error::{Fault, Result};
 use crate::run::seed::Seed;
-use crate::run::{digest, jsonl};
-use crate::synthesis::{self, Request};
+use crate::run::{atomic, digest};
+use crate::synthesis::{Request, Scenarios, Twins};
+use crate::trace::Trace;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -24,6 +26,9 @@ pub struct Arguments {
     /// Names, values and task wordings that occur in one part never occur in the other. Without it all are drawn from.
     #[arg(long, value_enum)]
     part: Option<PartName>,
+    /// Follow each scenario with its social-context twin and its negative control.
+    #[arg(long)]
+    twins: bool,
     /// Where the traces go.
     #[arg(long)]
     out: PathBuf,
@@ -38,9 +43,10 @@ enum PartName {
     HeldOut,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Summary {
     traces: usize,
+    variants: BTreeMap<&'static str, usize>,
     domains: BTreeMap<&'static str, usize>,
     difficulties: BTreeMap<&'static str, usize>,
     conclusions: usize,
@@ -60,25 +66,34 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         PartName::Train => Part::Train,
         PartName::HeldOut => Part::HeldOut,
     });
-    let request = Request { count: arguments.count, seed: Seed(arguments.seed), part };
-    let traces = synthesis::synthesize(request)?;
-    jsonl::write(&arguments.out, &traces)?;
-    let mut summary = Summary {
-        traces: traces.len(),
-        domains: BTreeMap::new(),
-        difficulties: BTreeMap::new(),
-        conclusions: 0,
-        sha256: digest::of_file(&arguments.out)?,
-        out: arguments.out.clone(),
-    };
-    let mut norms = std::collections::BTreeSet::new();
-    for trace in &traces {
-        *summary.domains.entry(trace.domain.code()).or_default() += 1;
-        *summary.difficulties.entry(trace.difficulty.map_or("unknown", |level| level.code())).or_default() += 1;
-        norms.insert(trace.extra.get("synthesis").map(|origin| origin["norm"].to_string()));
-    }
+    let twins = if arguments.twins { Twins::Both } else { Twins::None };
+    let request = Request { count: arguments.count, seed: Seed(arguments.seed), part, twins };
+    let mut scenarios = Scenarios::new(request)?;
+    let mut summary = Summary { out: arguments.out.clone(), ..Summary::default() };
+    let mut norms = BTreeSet::new();
+    // One at a time: a million of them need not be in memory together.
+    atomic::write_with(&arguments.out, |file| {
+        for trace in &mut scenarios {
+            let trace = trace.map_err(std::io::Error::other)?;
+            summary.count(&trace, &mut norms);
+            serde_json::to_writer(&mut *file, &trace)?;
+            file.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
     summary.conclusions = norms.len();
+    summary.sha256 = digest::of_file(&arguments.out)?;
     console.print(&summary, &summary.text())
+}
+
+impl Summary {
+    fn count(&mut self, trace: &Trace, norms: &mut BTreeSet<String>) {
+        self.traces += 1;
+        *self.variants.entry(trace.variant.name()).or_default() += 1;
+        *self.domains.entry(trace.domain.code()).or_default() += 1;
+        *self.difficulties.entry(trace.difficulty.map_or("unknown", |level| level.code())).or_default() += 1;
+        norms.extend(trace.extra.get("synthesis").map(|origin| origin["norm"].to_string()));
+    }
 }
 
 impl Summary {
@@ -87,10 +102,11 @@ impl Summary {
             map.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
         };
         format!(
-            "{} traces with {} conclusions -> {}\n  domains       {}\n  difficulties  {}\n  sha256 {}",
+            "{} traces with {} conclusions -> {}\n  variants      {}\n  domains       {}\n  difficulties  {}\n  sha256 {}",
             self.traces,
             self.conclusions,
             self.out.display(),
+            counts(&self.variants),
             counts(&self.domains),
             counts(&self.difficulties),
             self.sha256

@@ -11,10 +11,13 @@ mod compose;
 mod library;
 mod prose;
 mod value;
+mod variant;
 
 pub use check::{Problem, examine, joined};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+
+use rayon::prelude::*;
 
 use crate::dataset::Part;
 use crate::error::{Error, Result};
@@ -28,6 +31,8 @@ use value::Values;
 
 /// Draws of one scenario before the libraries are blamed.
 const ATTEMPTS: u32 = 64;
+/// Scenarios composed at once.
+const CHUNK: usize = 512;
 
 /// What to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,16 +43,27 @@ pub struct Request {
     pub seed: Seed,
     /// Names, values and task wordings of one part never occur in the other; absent draws from both.
     pub part: Option<Part>,
+    /// What follows each base scenario.
+    pub twins: Twins,
 }
 
-/// The scenarios of a request, one after the other.
+/// The paired tests of a scenario.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Twins {
+    /// None.
+    #[default]
+    None,
+    /// A social-context twin and a negative control.
+    Both,
+}
+
+/// The scenarios of a request, one after the other, each with its twins.
 #[derive(Debug)]
 pub struct Scenarios {
     request: Request,
-    library: Library,
-    values: Values,
-    digest: String,
+    maker: Maker,
     next: usize,
+    ready: VecDeque<Trace>,
     /// Short digests of (chain, task, values): none may come twice.
     seen: BTreeSet<[u8; 16]>,
 }
@@ -58,30 +74,72 @@ impl Scenarios {
     /// # Errors
     /// A library that does not parse or breaks its own rules.
     pub fn new(request: Request) -> Result<Self> {
-        let library = Library::embedded(request.part)?;
-        Ok(Self {
-            request,
+        let maker = Maker {
+            library: Library::embedded(request.part)?,
             values: Values::new(request.part),
             digest: library::digest(),
-            library,
-            next: 0,
-            seen: BTreeSet::new(),
+            seed: request.seed,
+            part: request.part,
+        };
+        Ok(Self { request, maker, next: 0, ready: VecDeque::new(), seen: BTreeSet::new() })
+    }
+
+    /// Composes the next scenarios in parallel and takes them in order, so that the first of two equal ones stays.
+    fn refill(&mut self) -> Result<()> {
+        let range = self.next..self.request.count.min(self.next + CHUNK);
+        self.next = range.end;
+        let drawn: Vec<Option<(u32, Trace)>> =
+            range.clone().into_par_iter().map(|index| self.maker.sound(index, 0)).collect();
+        for (index, mut drawn) in range.zip(drawn) {
+            let trace = loop {
+                let Some((attempt, trace)) = drawn else {
+                    return Err(Error::Failed(format!("no sound scenario {index} in {ATTEMPTS} draws")));
+                };
+                if self.seen.insert(fingerprint(&trace)) {
+                    break trace;
+                }
+                drawn = self.maker.sound(index, attempt + 1);
+            };
+            let twins = match self.request.twins {
+                Twins::None => Vec::new(),
+                Twins::Both => self.maker.twins(&trace, index),
+            };
+            self.ready.push_back(trace);
+            self.ready.extend(twins);
+        }
+        Ok(())
+    }
+}
+
+/// Composes single scenarios; each depends on seed, part and index alone.
+#[derive(Debug)]
+struct Maker {
+    library: Library,
+    values: Values,
+    digest: String,
+    seed: Seed,
+    part: Option<Part>,
+}
+
+impl Maker {
+    /// The first sound draw from this attempt on.
+    fn sound(&self, index: usize, from: u32) -> Option<(u32, Trace)> {
+        let part = part_name(self.part);
+        (from..ATTEMPTS).find_map(|attempt| {
+            let mut rng = self.seed.stream(&format!("synthesis/{part}/{index}/{attempt}"));
+            let composer = Composer { library: &self.library, values: &self.values };
+            let scenario = composer.compose(domain_of(index), difficulty_of(index), &mut rng)?;
+            let id = format!("synthetic/{part}-{}/{index}", self.seed.0);
+            let trace = scenario.into_trace(&self.library, id, index, &self.digest);
+            examine(&trace).is_empty().then_some((attempt, trace))
         })
     }
 
-    fn compose(&mut self, index: usize) -> Result<Trace> {
-        for attempt in 0..ATTEMPTS {
-            let part = part_name(self.request.part);
-            let mut rng = self.request.seed.stream(&format!("synthesis/{part}/{index}/{attempt}"));
-            let composer = Composer { library: &self.library, values: &self.values };
-            let Some(scenario) = composer.compose(domain_of(index), difficulty_of(index), &mut rng) else { continue };
-            let id = format!("synthetic/{part}-{}/{index}", self.request.seed.0);
-            let trace = scenario.into_trace(&self.library, id, index, &self.digest);
-            if examine(&trace).is_empty() && self.seen.insert(fingerprint(&trace)) {
-                return Ok(trace);
-            }
-        }
-        Err(Error::Failed(format!("no sound scenario {index} in {ATTEMPTS} draws")))
+    fn twins(&self, base: &Trace, index: usize) -> Vec<Trace> {
+        let mut rng = self.seed.stream(&format!("synthesis/{}/{index}/twins", part_name(self.part)));
+        let twin = variant::social_context(base, &self.library, &mut rng);
+        let control = variant::negative_control(base, &self.library, &mut rng);
+        twin.into_iter().chain(control).collect()
     }
 }
 
@@ -89,12 +147,13 @@ impl Iterator for Scenarios {
     type Item = Result<Trace>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.request.count {
-            return None;
+        if self.ready.is_empty() && self.next < self.request.count {
+            if let Err(error) = self.refill() {
+                self.next = self.request.count;
+                return Some(Err(error));
+            }
         }
-        let index = self.next;
-        self.next += 1;
-        Some(self.compose(index))
+        self.ready.pop_front().map(Ok)
     }
 }
 
