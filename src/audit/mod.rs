@@ -10,6 +10,7 @@ mod ground;
 mod grounding;
 mod record;
 mod refusal;
+mod text;
 mod unguarded;
 
 pub use ground::Ground;
@@ -103,6 +104,28 @@ pub fn examine_sft(row: SftRow, ground: &Ground<'_>) -> Examined<SftRow> {
 pub fn examine_pair(pair: PreferencePair, ground: &Ground<'_>) -> Examined<PreferencePair> {
     let findings = pair_findings(&pair, ground);
     Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
+}
+
+/// Runs the checks of a preference pair whose chosen answer was examined as an SFT row with the same prompt.
+pub fn examine_pair_beside(
+    pair: PreferencePair,
+    chosen: &Examined<SftRow>,
+    ground: &Ground<'_>,
+) -> Examined<PreferencePair> {
+    let answer = last_answer(&pair.chosen);
+    if chosen.row.stage != Some(Stage::Response) || last_answer(&chosen.row.messages) != answer {
+        return examine_pair(pair, ground);
+    }
+    let mut examined = Examined {
+        trace_id: pair.trace_id.clone(),
+        findings: chosen.findings.clone(),
+        seal: |pair: &mut PreferencePair, audit| pair.audit = Some(audit),
+        row: pair,
+    };
+    let pair = &examined.row;
+    let rejected = check::rejected(last_answer(&pair.rejected), last_answer(&pair.chosen), pair.kind, ground);
+    examined.findings.extend(rejected);
+    examined
 }
 
 /// Audits an SFT row under the name that it will have, e.g. `sft:12`.

@@ -13,6 +13,7 @@ use crate::prompt::read_selection;
 use crate::run::digest;
 
 use super::record::{Answer, AuditRecord, Check, Finding};
+use super::text::Text;
 use super::{Ground, check, last_answer, sft_findings};
 
 /// What an unguarded row is meant to do.
@@ -91,7 +92,7 @@ fn leaking(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
         findings.push(Finding::new(Answer::Chosen, Check::Leak, false, Vec::new(), reason));
     }
     findings.extend(check::explicit_leak(Answer::Chosen, answer, ground));
-    findings.push(check::noise(answer, ground));
+    findings.push(check::noise(&Text::new(answer), ground));
     findings
 }
 

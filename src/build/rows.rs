@@ -6,7 +6,7 @@
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-use crate::audit::{Examined, Ground, examine_pair, examine_sft};
+use crate::audit::{Examined, Ground, examine_pair_beside, examine_sft};
 use crate::contract::Contract;
 use crate::dataset::{Message, PairKind, Part, PreferencePair, SftRow, Stage};
 use crate::error::Result;
@@ -149,7 +149,8 @@ impl Maker<'_> {
                 writer_rejected: Some(self.writer.to_owned()),
                 audit: None,
             };
-            let pair = examine_pair(pair, self.scene.ground);
+            let Some([_, chosen]) = &self.rows.sft else { return };
+            let pair = examine_pair_beside(pair, chosen, self.scene.ground);
             if pair.holds() {
                 self.rows.pairs.push(pair);
                 return;
