@@ -6,16 +6,21 @@
 
 mod check;
 pub mod file;
+mod form;
 mod ground;
 mod grounding;
+mod personal;
 mod record;
 mod refusal;
+mod set;
+mod shingle;
 mod text;
 mod unguarded;
 
 pub use ground::Ground;
-pub use record::{Answer, AuditRecord, Check, Evidence, Verdict};
+pub use record::{Answer, AuditRecord, Check, Evidence, Severity, Verdict};
 pub use refusal::find_refusal;
+pub use set::SetSummary;
 pub use unguarded::{Intent, Unguarded, admit_unguarded};
 
 use serde::Serialize;

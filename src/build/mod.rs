@@ -14,12 +14,14 @@ mod note;
 mod phrase;
 mod rows;
 mod scene;
+mod separate;
 mod template;
 mod unguarded;
 mod write;
 
 pub use count::Counts;
 pub use gate::Reason;
+pub use separate::{Answers, Separability, separability};
 pub use unguarded::{UnguardedBuilt, UnguardedCounts, build_unguarded, write_unguarded};
 pub use write::{Inputs, write};
 
