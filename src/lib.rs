@@ -27,6 +27,7 @@ pub mod run;
 pub mod scratch;
 pub mod split;
 pub mod statistic;
+pub mod synthesis;
 pub mod token;
 pub mod trace;
 pub mod train;

@@ -13,6 +13,7 @@ mod report;
 mod run_pipeline;
 mod sft;
 mod split;
+mod synthesize;
 mod training;
 mod validate;
 
@@ -70,6 +71,8 @@ enum Command {
     Import(import::Arguments),
     /// Derive, freeze and hash evaluation contracts.
     Contract(contract::Arguments),
+    /// Make scenarios with exact ground truth.
+    Synthesize(synthesize::Arguments),
     /// Deal traces to train and held-out by near-duplicate group.
     Split(split::Arguments),
     /// Build audited SFT rows and preference pairs.
@@ -104,6 +107,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Run(arguments) => run_pipeline::run(arguments, console),
         Command::Import(arguments) => import::run(arguments, console),
         Command::Contract(arguments) => contract::run(arguments, console),
+        Command::Synthesize(arguments) => synthesize::run(arguments, console),
         Command::Split(arguments) => split::run(arguments, console),
         Command::Build(arguments) => build::run(arguments, console),
         Command::Audit(arguments) => audit::run(arguments, console),

@@ -27,6 +27,26 @@ impl From<Positive> for f64 {
     }
 }
 
+/// How the builder answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// Complete and silent: SFT rows and preference pairs.
+    #[default]
+    Guarded,
+    /// Complete and leaking on purpose: SFT rows for a base model that shows the fault.
+    Unguarded,
+}
+
+/// What the builder makes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BuildSettings {
+    /// Which rows.
+    pub answers: Answers,
+    /// Share of unguarded answers that state the conclusion.
+    pub leaking: Share,
+}
+
 /// A number in [0, 1).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -35,6 +55,8 @@ pub struct Share(f64);
 impl Share {
     /// Nothing.
     pub const ZERO: Self = Self(0.0);
+    /// Four fifths: of unguarded answers, those that state the conclusion.
+    pub const LEAKING: Self = Self(0.8);
     /// The number.
     pub fn get(self) -> f64 {
         self.0
