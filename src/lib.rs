@@ -13,6 +13,7 @@ pub mod contract;
 pub mod dataset;
 pub mod error;
 pub mod evaluate;
+pub mod exposure;
 pub mod generate;
 pub mod kernel;
 pub mod loss;

@@ -11,6 +11,7 @@ mod command;
 mod contract;
 mod dataset;
 mod evaluate;
+mod exposure;
 mod generate;
 mod kernel;
 mod loss;

@@ -1,0 +1,67 @@
+//! `topalign exposure`: the ASLEval analysis of session logs.
+
+use std::path::PathBuf;
+
+use super::Console;
+use crate::error::{Error, Result};
+use crate::exposure::{Files, Settings, analyse, text_summary};
+use crate::run::seed::Seed;
+use crate::statistic::Resampling;
+
+/// Arguments.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Contracts, derived or written by hand (those get their digest here).
+    #[arg(long, required = true, num_args = 1..)]
+    contracts: Vec<PathBuf>,
+    /// Observations of sessions.
+    #[arg(long, required = true, num_args = 1..)]
+    observations: Vec<PathBuf>,
+    /// What probe agents reported.
+    #[arg(long, num_args = 1..)]
+    candidates: Vec<PathBuf>,
+    /// Which actions were delivered.
+    #[arg(long, num_args = 1..)]
+    actions: Vec<PathBuf>,
+    /// Folder for `summary.json`, `matches.jsonl`, `contracts.jsonl` and `exposure.html`.
+    #[arg(long)]
+    out: PathBuf,
+    /// A key of `pair_key`: sessions that share its value are resampled together.
+    #[arg(long, value_name = "KEY")]
+    cluster: Option<String>,
+    /// Seed of resampling.
+    #[arg(long, default_value_t = 2027)]
+    seed: u64,
+    /// Resamples behind each interval.
+    #[arg(long, default_value_t = 10_000)]
+    resamples: usize,
+    /// Fail (status 3) when the mean exposure over all sessions is above this share.
+    #[arg(long, value_name = "SHARE")]
+    fail_above: Option<f64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Unreadable inputs, rows that do not fit their contracts, an unwritable folder, exposure above the gate.
+pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let files = Files {
+        contracts: arguments.contracts.clone(),
+        observations: arguments.observations.clone(),
+        candidates: arguments.candidates.clone(),
+        actions: arguments.actions.clone(),
+        out: arguments.out.clone(),
+    };
+    let settings = Settings {
+        resampling: Resampling { resamples: arguments.resamples, seed: Seed(arguments.seed) },
+        cluster: arguments.cluster.clone(),
+    };
+    let summary = analyse(&files, &settings)?;
+    console.print(&summary, &text_summary(&summary))?;
+    match (arguments.fail_above, summary.aggregate.overall.ecr.mean) {
+        (Some(limit), Some(exposure)) if exposure > limit => {
+            Err(Error::Gate(format!("mean exposure {exposure:.4} is above {limit}")))
+        }
+        _ => Ok(()),
+    }
+}

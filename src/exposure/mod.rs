@@ -1,0 +1,45 @@
+//! ASLEval's exposure analysis of anyone's session logs: what left, through which exit, what a local view of it misses, and in
+//! which order.
+//!
+//! In: contracts and observations, perhaps candidates and action outcomes. Out: a [`Summary`] and one [`MatchRow`] a match. The
+//! core is pure: observations pass through a [`Ledger`] one at a time, and [`analyse`] is the edge that reads and writes files.
+//! Source: ASLEval (arXiv 2609.18864).
+
+mod aggregate;
+mod clock;
+mod contrast;
+mod figure;
+mod files;
+mod ledger;
+mod log;
+mod match_row;
+mod path;
+mod payload;
+mod recipient;
+mod recognition;
+mod register;
+mod session;
+mod set;
+mod slice;
+mod summary;
+mod text;
+mod view;
+mod warning;
+
+pub use aggregate::{CompleteOnly, Group, GroupBounds, ORDER_NOT_CAUSE, PathFigures, RecognitionFigures, ViewFigures};
+pub use contrast::{Contrast, Unpaired};
+pub use figure::Figure;
+pub use files::{Files, Settings, analyse, read_register};
+pub use ledger::{Admission, Counts, Ledger};
+pub use match_row::MatchRow;
+pub use path::{PathKind, Paths};
+pub use payload::text as payload_text;
+pub use recognition::Recognition;
+pub use register::{Authority, Frozen, Register};
+pub use session::{Bounds, Session};
+pub use set::TargetSet;
+pub use slice::{SchemaFigures, ToolFigures, TypeFigures};
+pub use summary::{Aggregate, NegativeControl, Summary};
+pub use text::text_summary;
+pub use view::{View, ViewValue};
+pub use warning::Warning;
