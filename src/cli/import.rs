@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Console;
 use crate::contract;
 use crate::error::Result;
+use crate::observation;
 use crate::run::jsonl;
 use crate::trace::{self, Flag, Format, Trace, Variant};
 
@@ -18,7 +19,7 @@ pub struct Arguments {
     /// Trace files, or folders of them.
     #[arg(required = true)]
     input: Vec<PathBuf>,
-    /// Where the canonical traces go.
+    /// Where the canonical traces go; for session logs, the folder for `observations.jsonl` and `contracts.jsonl`.
     #[arg(long)]
     out: PathBuf,
     /// Format of the inputs.
@@ -44,6 +45,18 @@ struct Summary {
 /// # Errors
 /// Unreadable or invalid inputs, an unwritable output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    let mut files = Vec::new();
+    for input in &arguments.input {
+        files.extend(trace::files(input)?);
+    }
+    let format = match (arguments.format, files.first()) {
+        (Format::Auto, Some(first)) => trace::detect_file(first)?,
+        (format, _) => format,
+    };
+    if format.is_session_log() {
+        let imported = observation::import(&files, format, &arguments.out)?;
+        return console.print(&imported, &format!("{}\n", imported.text()));
+    }
     let mut traces = trace::read_many_as(&arguments.input, arguments.format, arguments.variant)?;
     for trace in &mut traces {
         for flag in contract::derive(trace).flags {

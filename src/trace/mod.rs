@@ -12,7 +12,8 @@ mod topbench_v2;
 mod topbench_v3;
 
 pub use leaves::{Leaf, LeafKind, leaves};
-pub use read::{Format, read, read_as, read_many, read_many_as};
+pub use read::{Format, detect_file, files, read, read_as, read_many, read_many_as};
+pub(crate) use rows::describe;
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -25,6 +25,33 @@ pub enum Format {
     TopBenchV3,
     /// `traces.jsonl` as this program writes it.
     Canonical,
+    /// AgentLeak: one object a file with `llm_calls` and `channel_messages`; two sessions each.
+    #[value(name = "agentleak")]
+    AgentLeak,
+}
+
+impl Format {
+    /// Whether it holds sessions, which become observations, and no traces.
+    pub fn is_session_log(self) -> bool {
+        match self {
+            Self::Auto | Self::TopBenchV2 | Self::TopBenchV3 | Self::Canonical => false,
+            Self::AgentLeak => true,
+        }
+    }
+}
+
+/// What a file holds, told by its content.
+///
+/// # Errors
+/// [`Error::Read`], or a [`Fault`] that names the supported formats.
+pub fn detect_file(path: &Path) -> Result<Format> {
+    let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
+    let place = path.display().to_string();
+    let rows = rows::split(rows::text(&bytes, &place)?, &place)?;
+    match rows.first() {
+        Some(first) => detect(first, &place),
+        None => Err(Fault::new("no rows").at(place).into()),
+    }
 }
 
 /// Reads one file.
@@ -86,7 +113,11 @@ pub fn read_many_as(paths: &[PathBuf], format: Format, variant: Option<Variant>)
     unique(traces, "inputs")
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+/// The file itself or, for a folder, the `.json` and `.jsonl` files in it by name.
+///
+/// # Errors
+/// [`Error::Read`], or a [`Fault`] for a folder without such files.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -119,6 +150,7 @@ impl Context<'_> {
             Format::TopBenchV2 => topbench_v2::parse,
             Format::TopBenchV3 => topbench_v3::parse,
             Format::Auto | Format::Canonical => canonical::parse,
+            Format::AgentLeak => return Err(Fault::new("a session log holds no trace").at(self.at(row))),
         };
         parse(row, self).map_err(|fault| fault.at(self.at(row)))
     }
@@ -148,6 +180,8 @@ fn detect(row: &Row<'_>, place: &str) -> Result<Format> {
         Ok(Format::TopBenchV2)
     } else if has("scenario_input_id") || has("benign_user_goal") {
         Ok(Format::TopBenchV3)
+    } else if has("llm_calls") && has("channel_messages") {
+        Ok(Format::AgentLeak)
     } else {
         let found = keys.keys().take(8).cloned().collect::<Vec<_>>().join(", ");
         Err(Fault::new("the keys of the first row are of no supported trace format")

@@ -89,7 +89,7 @@ fn line_breaks(bytes: &[u8]) -> usize {
 }
 
 /// The text of a `serde_json` error without its position (it counts from the row) and without the offending string (it may be sensitive).
-fn describe(error: &serde_json::Error) -> String {
+pub(crate) fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or(&text);
     match (text.find("string \""), text.rfind("\", expected")) {
