@@ -2,7 +2,7 @@
 //!
 //! In: scored sessions. Out: [`Group`]s, means of per-session values with intervals over sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::figure::{Figure, Questions};
 use super::log::TIERS;
 use super::path::Paths;
 use super::recognition::Recognition;
-use super::session::{Scored, tier_name};
+use super::session::{Scored, Session, tier_name};
 use super::view::View;
 use crate::statistic::{Resampling, mean, wilson};
 
@@ -34,6 +34,8 @@ pub struct Group {
     pub olf_positive_interval: Option<[f64; 2]>,
     /// Coverage by channel, over the sessions whose contract declares it.
     pub coverage: BTreeMap<String, Figure>,
+    /// What each internal channel carried: evidence of the path, never exposure.
+    pub internal_coverage: BTreeMap<String, Figure>,
     /// The five views.
     pub views: BTreeMap<View, ViewFigures>,
     /// What probes reported; absent when no session has a report.
@@ -134,9 +136,13 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
     questions.ask("olf", |scored| scored.session.olf);
     questions.ask("complete/ecr", |scored| (!scored.session.incomplete).then_some(scored.session.ecr));
     questions.ask("complete/olf", |scored| scored.session.olf.filter(|_| !scored.session.incomplete));
-    for channel in channels(sessions) {
+    for channel in names(sessions, |session| &session.coverage) {
         let name = format!("coverage/{channel}");
         questions.ask(name, move |scored| scored.session.coverage.get(&channel).copied());
+    }
+    for channel in names(sessions, |session| &session.internal_coverage) {
+        let name = format!("internal/{channel}");
+        questions.ask(name, move |scored| scored.session.internal_coverage.get(&channel).copied());
     }
     for view in View::ALL {
         let value = move |scored: &Scored| scored.session.views.get(&view).cloned();
@@ -161,6 +167,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
         olf_positive,
         olf_positive_interval: wilson(olf_positive, with_outlet).map(|(low, high)| [low, high]),
         coverage: answers.take_all("coverage/"),
+        internal_coverage: answers.take_all("internal/"),
         views: View::ALL
             .into_iter()
             .map(|view| {
@@ -191,8 +198,8 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
     }
 }
 
-fn channels(sessions: &[&Scored]) -> std::collections::BTreeSet<String> {
-    sessions.iter().flat_map(|scored| scored.session.coverage.keys().cloned()).collect()
+fn names(sessions: &[&Scored], of: impl Fn(&Session) -> &BTreeMap<String, f64>) -> BTreeSet<String> {
+    sessions.iter().flat_map(|scored| of(&scored.session).keys().cloned()).collect()
 }
 
 fn ask_recognition(questions: &mut Questions<'_>) {

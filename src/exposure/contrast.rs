@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::session::{Scored, Session};
-use crate::error::{Error, Fault, Result};
 use crate::statistic::{Column, Method, Resampling, holm, sign_flip};
 
 /// One metric of two conditions: a - b, where a is the later by name (`guard-on` less `guard-off`).
@@ -58,6 +57,9 @@ pub struct Unpaired {
     pub only_a: Vec<String>,
     /// Sessions of the second without a partner.
     pub only_b: Vec<String>,
+    /// Pair keys that several sessions of one condition share: which of them is the partner is not said, so none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ambiguous: Vec<String>,
 }
 
 /// What a metric is of a session.
@@ -86,21 +88,24 @@ impl Metric<'_> {
 }
 
 /// Sessions of one condition by pair key.
-type Keyed<'a> = BTreeMap<&'a str, &'a Scored>;
+#[derive(Default)]
+struct Keyed<'a> {
+    /// Keys of one session.
+    sessions: BTreeMap<&'a str, &'a Scored>,
+    /// Keys of several.
+    ambiguous: BTreeSet<&'a str>,
+}
 
 /// Every pair of conditions, every metric; none without pair keys.
-///
-/// # Errors
-/// Two sessions of one condition with one pair key: which of them would be the partner is not said.
-pub(super) fn contrasts(sessions: &[Scored], resampling: Resampling) -> Result<(Vec<Contrast>, Vec<Unpaired>)> {
-    let conditions = by_condition(sessions)?;
+pub(super) fn contrasts(sessions: &[Scored], resampling: Resampling) -> (Vec<Contrast>, Vec<Unpaired>) {
+    let conditions = by_condition(sessions);
     let channels: BTreeSet<&str> =
         sessions.iter().flat_map(|scored| scored.session.coverage.keys().map(String::as_str)).collect();
     let metrics: Vec<Metric<'_>> =
         [Metric::Ecr, Metric::Olf].into_iter().chain(channels.into_iter().map(Metric::Coverage)).collect();
     let (mut contrasts, mut unpaired) = (Vec::new(), Vec::new());
-    if conditions.values().all(Keyed::is_empty) {
-        return Ok((contrasts, unpaired));
+    if conditions.values().all(|keyed| keyed.sessions.is_empty() && keyed.ambiguous.is_empty()) {
+        return (contrasts, unpaired);
     }
     let named: Vec<(&str, Keyed<'_>)> = conditions.into_iter().rev().collect();
     for (place, (a, first)) in named.iter().enumerate() {
@@ -114,26 +119,31 @@ pub(super) fn contrasts(sessions: &[Scored], resampling: Resampling) -> Result<(
     for (place, adjusted) in shown.into_iter().zip(holm(&p)) {
         contrasts[place].p_holm = Some(adjusted);
     }
-    Ok((contrasts, unpaired))
+    (contrasts, unpaired)
 }
 
-fn by_condition(sessions: &[Scored]) -> Result<BTreeMap<&str, Keyed<'_>>> {
+fn by_condition(sessions: &[Scored]) -> BTreeMap<&str, Keyed<'_>> {
     let mut conditions: BTreeMap<&str, Keyed<'_>> = BTreeMap::new();
-    let mut faults = Vec::new();
     for scored in sessions {
         let Some(condition) = scored.session.condition.as_deref() else { continue };
         let keyed = conditions.entry(condition).or_default();
         let Some(key) = scored.session.pair_key.as_deref() else { continue };
-        if let Some(other) = keyed.insert(key, scored) {
-            let (one, two) = (&other.session.session_id, &scored.session.session_id);
-            faults.push(
-                Fault::new(format!("condition {condition}: sessions {one} and {two} have one `pair_key`"))
-                    .got(key)
-                    .hint("add what tells them apart, such as a seed, to the key"),
-            );
+        if keyed.ambiguous.contains(key) || keyed.sessions.insert(key, scored).is_some() {
+            keyed.sessions.remove(key);
+            keyed.ambiguous.insert(key);
         }
     }
-    if faults.is_empty() { Ok(conditions) } else { Err(Error::Invalid(faults)) }
+    conditions
+}
+
+/// Keys that are in no contrast, since several sessions of a condition share them.
+pub(super) fn ambiguous_sessions(sessions: &[Scored]) -> Vec<&str> {
+    let conditions = by_condition(sessions);
+    let is_ambiguous = |scored: &&Scored| {
+        let named = scored.session.condition.as_deref().zip(scored.session.pair_key.as_deref());
+        named.is_some_and(|(condition, key)| conditions[condition].ambiguous.contains(key))
+    };
+    sessions.iter().filter(is_ambiguous).map(|scored| scored.session.session_id.as_str()).collect()
 }
 
 fn contrast(
@@ -144,8 +154,8 @@ fn contrast(
 ) -> Contrast {
     let mut pairs: Vec<(&Scored, f64)> = Vec::new();
     let mut incomplete = 0;
-    for (key, one) in first {
-        let Some(other) = second.get(key) else { continue };
+    for (key, one) in &first.sessions {
+        let Some(other) = second.sessions.get(key) else { continue };
         let Some((x, y)) = metric.value(&one.session).zip(metric.value(&other.session)) else { continue };
         incomplete += usize::from(one.session.incomplete || other.session.incomplete);
         pairs.push((one, x - y));
@@ -176,9 +186,12 @@ fn contrast(
 
 fn without_partner((a, first): (&str, &Keyed<'_>), (b, second): (&str, &Keyed<'_>)) -> Option<Unpaired> {
     let only = |these: &Keyed<'_>, those: &Keyed<'_>| -> Vec<String> {
-        let alone = these.iter().filter(|(key, _)| !those.contains_key(*key));
+        let has = |key: &str| those.sessions.contains_key(key) || those.ambiguous.contains(key);
+        let alone = these.sessions.iter().filter(|(key, _)| !has(key));
         alone.map(|(_, scored)| scored.session.session_id.clone()).collect()
     };
     let (only_a, only_b) = (only(first, second), only(second, first));
-    (!only_a.is_empty() || !only_b.is_empty()).then(|| Unpaired { a: a.to_owned(), b: b.to_owned(), only_a, only_b })
+    let ambiguous: Vec<String> = first.ambiguous.union(&second.ambiguous).map(|key| (*key).to_owned()).collect();
+    let says_something = !only_a.is_empty() || !only_b.is_empty() || !ambiguous.is_empty();
+    says_something.then(|| Unpaired { a: a.to_owned(), b: b.to_owned(), only_a, only_b, ambiguous })
 }

@@ -63,7 +63,7 @@ pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
     let candidates: Vec<Candidates> = read_all(&files.candidates)?;
     let mut ledger = Ledger::new(&register, &actions, settings.cluster.as_deref());
     let mut matchers = Matchers::default();
-    let mut matches = Pending::new(&files.out.join("matches.jsonl"))?;
+    let mut matches = Pending::create(&files.out.join("matches.jsonl"))?;
     for path in &files.observations {
         let place = path.display().to_string();
         jsonl::read_batches(path, |rows| {

@@ -36,6 +36,8 @@ pub struct Session {
     pub ecr: f64,
     /// Coverage of each declared visible channel.
     pub coverage: BTreeMap<String, f64>,
+    /// What each internal channel carried: evidence of the path, never exposure.
+    pub internal_coverage: BTreeMap<String, f64>,
     /// Outlet-loss fraction; absent when no outlet was declared.
     pub olf: Option<f64>,
     /// Why it is absent, or why it is 0 by convention.
@@ -81,6 +83,8 @@ pub(super) struct Scored {
 pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<&Report>, has_actions: bool) -> Scored {
     let size = frozen.contract.targets.len();
     let share = |set: &TargetSet| set.len() as f64 / size.max(1) as f64;
+    let coverage_of =
+        |channel: usize| (frozen.contract.channels[channel].name.clone(), share(&log.channels[channel].found));
     let exposed = log.exposed(frozen);
     let outlet = frozen.expected_outlet().map(|channel| visible_found(log, frozen, channel));
     let kinds = kinds(log);
@@ -96,9 +100,8 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<
         targets: size,
         exposed: exposed.len(),
         ecr: share(&exposed),
-        coverage: visible(frozen)
-            .map(|channel| (frozen.contract.channels[channel].name.clone(), share(&log.channels[channel].found)))
-            .collect(),
+        coverage: visible(frozen).map(coverage_of).collect(),
+        internal_coverage: internal_channels(frozen).map(coverage_of).collect(),
         olf: outlet.as_ref().map(|outlet| loss(&exposed, outlet)),
         olf_reason: match &outlet {
             None => Some("no expected outlet was declared".to_owned()),
@@ -115,14 +118,17 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<
         weaker_matches: log.weaker_matches,
         views: View::ALL.into_iter().map(|view| (view, observed.value(view))).collect(),
     };
-    let internal = (0..log.channels.len())
-        .filter(|channel| !frozen.is_visible(*channel))
+    let internal = internal_channels(frozen)
         .fold(TargetSet::default(), |union, channel| union.union(&log.channels[channel].found));
     Scored { session, exposed, internal, kinds }
 }
 
 fn visible(frozen: &Frozen) -> impl Iterator<Item = usize> + '_ {
     (0..frozen.contract.channels.len()).filter(|channel| frozen.is_visible(*channel))
+}
+
+fn internal_channels(frozen: &Frozen) -> impl Iterator<Item = usize> + '_ {
+    (0..frozen.contract.channels.len()).filter(|channel| !frozen.is_visible(*channel))
 }
 
 /// Exposed on one channel; an internal channel exposes nothing.

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::aggregate::{Group, PathFigures, ViewFigures, group};
-use super::contrast::{Contrast, Unpaired, contrasts};
+use super::contrast::{Contrast, Unpaired, ambiguous_sessions, contrasts};
 use super::ledger::{Counts, Ledger};
 use super::recognition::Report;
 use super::register::Register;
@@ -87,7 +87,7 @@ impl Ledger<'_> {
     /// Figures of everything recorded.
     ///
     /// # Errors
-    /// Two sessions of one condition with one pair key; targets that cannot be compiled.
+    /// Targets that cannot be compiled.
     pub fn finish(mut self, register: &Register, candidates: &[Candidates], resampling: Resampling) -> Result<Summary> {
         self.check_clocks();
         self.check_names(candidates);
@@ -100,7 +100,10 @@ impl Ledger<'_> {
                 score(id, log, frozen, reports.get(id.as_str()), self.deliveries.contains_key(id))
             })
             .collect();
-        let aggregate = self.aggregate(register, &scored, resampling)?;
+        for id in ambiguous_sessions(&scored) {
+            self.warnings.add("sessions of one condition with one pair key are in no contrast", id);
+        }
+        let aggregate = self.aggregate(register, &scored, resampling);
         Ok(Summary {
             sessions: scored.into_iter().map(|scored| scored.session).collect(),
             aggregate,
@@ -155,7 +158,7 @@ impl Ledger<'_> {
         Ok(reports?.into_iter().flatten().collect())
     }
 
-    fn aggregate(&self, register: &Register, scored: &[Scored], resampling: Resampling) -> Result<Aggregate> {
+    fn aggregate(&self, register: &Register, scored: &[Scored], resampling: Resampling) -> Aggregate {
         let all: Vec<&Scored> = scored.iter().collect();
         let has_conditions = scored.iter().any(|scored| scored.session.condition.is_some());
         let mut conditions: BTreeMap<&str, Vec<&Scored>> = BTreeMap::new();
@@ -169,13 +172,13 @@ impl Ledger<'_> {
         } else {
             conditions.into_keys().map(|name| (name.to_owned(), overall.clone())).collect()
         };
-        let (contrasts, unpaired) = contrasts(scored, resampling)?;
+        let (contrasts, unpaired) = contrasts(scored, resampling);
         let cases: Vec<Case<'_>> = scored
             .iter()
             .zip(self.sessions.values())
             .map(|(scored, log)| Case { scored, log, frozen: register.get(log.contract) })
             .collect();
-        Ok(Aggregate {
+        Aggregate {
             by_condition,
             views: overall.views.clone(),
             paths: overall.paths.clone(),
@@ -186,7 +189,7 @@ impl Ledger<'_> {
             by_type: by_type(&cases, resampling),
             by_tool: by_tool(&cases, &self.tool_names, resampling),
             negative_control: self.negative_control(),
-        })
+        }
     }
 
     fn negative_control(&self) -> NegativeControl {

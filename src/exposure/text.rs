@@ -59,6 +59,9 @@ fn condition(name: &str, group: &Group, out: &mut String) {
     for (channel, coverage) in &group.coverage {
         let _ = writeln!(out, "  {channel:<22}  {}", figure(coverage));
     }
+    for (channel, coverage) in &group.internal_coverage {
+        let _ = writeln!(out, "  {:<22}  {}", format!("{channel} (internal)"), figure(coverage));
+    }
     if group.olf.n == 0 {
         let _ = writeln!(out, "  outlet loss (OLF)       n/a: no expected outlet was declared");
     } else {

@@ -75,51 +75,6 @@ impl Pending {
     }
 }
 
-/// A file that is written piece by piece while other work goes on; without [`Pending::commit`] nothing of it remains.
-pub struct Pending {
-    path: std::path::PathBuf,
-    buffer: std::io::BufWriter<tempfile::NamedTempFile>,
-}
-
-impl Pending {
-    /// Starts a file beside `path`.
-    ///
-    /// # Errors
-    /// [`Error::Write`] with the path.
-    pub fn new(path: &Path) -> Result<Self> {
-        let fail = |source| Error::write(path, source);
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(folder).map_err(fail)?;
-        let temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
-        Ok(Self { path: path.to_path_buf(), buffer: std::io::BufWriter::new(temporary) })
-    }
-
-    /// Appends one row of JSONL.
-    ///
-    /// # Errors
-    /// [`Error::Write`] with the path.
-    pub fn row<T: serde::Serialize>(&mut self, row: &T) -> Result<()> {
-        let written = serde_json::to_writer(&mut self.buffer, row).map_err(std::io::Error::from);
-        written.and_then(|()| self.buffer.write_all(b"\n")).map_err(|source| Error::write(&self.path, source))
-    }
-
-    /// Syncs and renames: the file is there now, whole.
-    ///
-    /// # Errors
-    /// [`Error::Write`] with the path.
-    pub fn commit(self) -> Result<()> {
-        let path = self.path;
-        let temporary = self.buffer.into_inner().map_err(|error| Error::write(&path, error.into_error()))?;
-        temporary.as_file().sync_all().map_err(|source| Error::write(&path, source))?;
-        set_ordinary_permissions(temporary.path()).map_err(|source| Error::write(&path, source))?;
-        temporary.persist(&path).map_err(|error| Error::write(&path, error.error))?;
-        Ok(())
-    }
-}
-
 /// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there.
 ///
 /// # Errors

@@ -78,10 +78,22 @@ fn an_event_id_is_one_event_with_one_content() {
 }
 
 #[test]
-fn two_sessions_of_a_condition_with_one_pair_key_are_refused() {
-    let more = json!({"condition": "on", "pair_key": {"item": 1}});
-    let rows = log(vec![with(row("s1", 1, "console", "x"), more.clone()), with(row("s2", 1, "console", "x"), more)]);
-    assert_refused(&rows, &["condition on", "s1 and s2"]);
+fn two_sessions_of_a_condition_with_one_pair_key_are_in_no_contrast_and_counted() {
+    let keyed = |session: &str, condition: &str, item: u8| {
+        with(row(session, 1, "console", "x"), json!({"condition": condition, "pair_key": {"item": item}}))
+    };
+    let rows = log(vec![
+        keyed("s1", "on", 1),
+        keyed("s2", "on", 1),
+        keyed("s3", "on", 1),
+        keyed("s4", "off", 1),
+        keyed("s5", "on", 2),
+        keyed("s6", "off", 2),
+    ]);
+    let (summary, _) = rows.analyse().unwrap();
+    assert_eq!((summary.aggregate.contrasts[0].pairs, warning(&summary, "one pair key")), (1, 3));
+    let unpaired = &summary.aggregate.unpaired[0];
+    assert_eq!((unpaired.ambiguous.as_slice(), unpaired.only_a.len()), (&["{\"item\":1}".to_owned()][..], 0));
 }
 
 #[test]
