@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Console;
 use crate::error::{Error, Result};
-use crate::exposure::{Files, Settings, analyse, text_summary};
+use crate::exposure::{Files, Settings, analyse, compare_labels, text_labels, text_summary};
 use crate::run::seed::Seed;
 use crate::statistic::Resampling;
 
@@ -29,6 +29,12 @@ pub struct Arguments {
     /// A key of `pair_key`: sessions that share its value are resampled together.
     #[arg(long, value_name = "KEY")]
     cluster: Option<String>,
+    /// The visible channel of the final answer, where its name does not tell.
+    #[arg(long, value_name = "CHANNEL")]
+    answer_channel: Option<String>,
+    /// A release's own labels (`labels.jsonl` of `topalign import`): how far they agree with the matches, and why not.
+    #[arg(long)]
+    labels: Option<PathBuf>,
     /// Seed of resampling.
     #[arg(long, default_value_t = 2027)]
     seed: u64,
@@ -55,9 +61,15 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let settings = Settings {
         resampling: Resampling { resamples: arguments.resamples, seed: Seed(arguments.seed) },
         cluster: arguments.cluster.clone(),
+        answer_channel: arguments.answer_channel.clone(),
     };
     let summary = analyse(&files, &settings)?;
-    console.print(&summary, &text_summary(&summary))?;
+    let mut text = text_summary(&summary);
+    if let Some(labels) = &arguments.labels {
+        text.push('\n');
+        text.push_str(&text_labels(&compare_labels(&files, labels)?));
+    }
+    console.print(&summary, &text)?;
     match (arguments.fail_above, summary.aggregate.overall.ecr.mean) {
         (Some(limit), Some(exposure)) if exposure > limit => {
             Err(Error::Gate(format!("mean exposure {exposure:.4} is above {limit}")))

@@ -103,6 +103,10 @@ pub struct PathFigures {
     pub internal_first: u64,
     /// Tied, one-sided and unordered together.
     pub remainder: u64,
+    /// Targets that appeared on both sides: the others have no order to speak of.
+    pub two_sided: u64,
+    /// Share of the two-sided that were internal first.
+    pub internal_first_of_two_sided: Option<f64>,
     /// Share of each of the above in `entity_sessions`; empty when nothing appeared.
     pub shares: BTreeMap<String, f64>,
     /// What an order in time does not show.
@@ -248,6 +252,7 @@ impl ViewFigures {
 impl PathFigures {
     fn new(counts: Paths) -> Self {
         let total = counts.total();
+        let two_sided = total - counts.one_sided;
         let parts = [
             ("same_request", counts.same_request),
             ("cross_request", counts.cross_request),
@@ -264,6 +269,8 @@ impl PathFigures {
             entity_sessions: total,
             internal_first: counts.internal_first(),
             remainder: counts.remainder(),
+            two_sided,
+            internal_first_of_two_sided: (two_sided > 0).then(|| counts.internal_first() as f64 / two_sided as f64),
             shares: parts.into_iter().filter_map(share).collect(),
             note: ORDER_NOT_CAUSE.to_owned(),
         }

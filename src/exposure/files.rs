@@ -4,16 +4,18 @@
 //! `contracts.jsonl` and `summary.json`. Payloads are dropped as soon as they are searched, so memory follows the number of
 //! sessions, not of observations.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::event::EventView;
 use super::ledger::{Admission, Ledger};
 use super::match_row::MatchRow;
 use super::payload;
-use super::register::Register;
+use super::register::{Frozen, Register};
+use super::release::{LabelComparison, LabelLedger};
 use super::summary::Summary;
 use crate::adjudicate::{Match, Matcher};
 use crate::contract::Contract;
@@ -51,6 +53,8 @@ pub struct Settings {
     pub resampling: Resampling,
     /// The key within `pair_key` whose sessions are resampled together.
     pub cluster: Option<String>,
+    /// The channel of the final answer, where its name does not tell.
+    pub answer_channel: Option<String>,
 }
 
 /// Analyses session logs and writes what it finds.
@@ -75,12 +79,79 @@ pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
             Ok(())
         })?;
     }
-    let summary = ledger.finish(&register, &candidates, settings.resampling)?;
+    let summary = ledger.finish(&register, &candidates, settings)?;
     matches.commit()?;
     jsonl::write(&files.out.join("contracts.jsonl"), register.iter().map(|frozen| &frozen.contract))?;
     let json = serde_json::to_vec_pretty(&summary).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(&files.out.join("summary.json"), &json)?;
     Ok(summary)
+}
+
+/// The events of some sessions, in order, with their matches marked: a second pass over the observations.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn events(files: &Files, sessions: &BTreeSet<String>) -> Result<BTreeMap<String, Vec<EventView>>> {
+    let mut events: BTreeMap<String, Vec<EventView>> = BTreeMap::new();
+    again(
+        files,
+        |id| sessions.contains(id),
+        |observation, frozen, admission, matches| {
+            let rows = MatchRow::of_event(observation, frozen, admission.channel, matches);
+            let visibility = frozen.contract.channels[admission.channel].visibility;
+            let text = payload::text(&observation.payload);
+            let event = EventView::new(observation, visibility, &text, &rows);
+            events.entry(observation.session_id.clone()).or_default().push(event);
+        },
+    )?;
+    events.values_mut().for_each(|events| EventView::sort(events));
+    Ok(events)
+}
+
+/// Compares a release's own labels with the matches, and writes `label-agreement.json` and `label-disagreements.jsonl`.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn compare_labels(files: &Files, labels: &Path) -> Result<LabelComparison> {
+    let mut ledger = LabelLedger::new(jsonl::read(labels)?);
+    again(
+        files,
+        |_| true,
+        |observation, frozen, _, matches| {
+            ledger.compare(observation, &frozen.contract, &payload::text(&observation.payload), matches);
+        },
+    )?;
+    let comparison = ledger.finish();
+    jsonl::write(&files.out.join("label-disagreements.jsonl"), &ledger.disagreements)?;
+    let json = serde_json::to_vec_pretty(&comparison).map_err(|error| Error::Failed(error.to_string()))?;
+    atomic::write(&files.out.join("label-agreement.json"), &json)?;
+    Ok(comparison)
+}
+
+/// A second pass over the observations of the sessions that `wanted` names.
+fn again(
+    files: &Files,
+    wanted: impl Fn(&str) -> bool,
+    mut take: impl FnMut(&Observation, &Frozen, Admission, &[Match]),
+) -> Result<()> {
+    let register = read_register(&files.contracts)?;
+    let mut ledger = Ledger::new(&register, &[], None);
+    let mut matchers = Matchers::default();
+    for path in &files.observations {
+        let place = path.display().to_string();
+        jsonl::read_batches(path, |mut rows: Vec<(usize, Observation)>| {
+            interrupt::check()?;
+            rows.retain(|(_, observation)| wanted(&observation.session_id));
+            let admitted = admit(&mut ledger, rows, &place)?;
+            for run in runs(&admitted) {
+                for ((observation, admission), found) in run.iter().zip(search(&register, &mut matchers, run)?) {
+                    take(observation, register.get(admission.contract), *admission, &found.matches);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// Reads and freezes contracts.
@@ -126,34 +197,43 @@ fn record(
     admitted: &[(Observation, Admission)],
 ) -> Result<Vec<MatchRow>> {
     let mut rows = Vec::new();
-    // A batch may need more matchers than are kept, so it is searched in runs that need no more.
     for run in runs(admitted) {
-        let ready = matchers.ready(register, run)?;
-        let search = |(observation, admission): &(Observation, Admission)| {
-            if observation.status != Status::Ok {
-                return (Vec::new(), false);
-            }
-            let text = payload::text(&observation.payload);
-            let key = register.get(admission.contract).targets_key.as_str();
-            let found = ready.get(key).map(|matcher| payload::find(matcher, &text)).unwrap_or_default();
-            (found, payload::is_huge(&text))
-        };
-        let found: Vec<(Vec<Match>, bool)> = run.par_iter().map(search).collect();
-        for ((observation, admission), (matches, huge)) in run.iter().zip(found) {
-            if huge {
+        for ((observation, admission), found) in run.iter().zip(search(register, matchers, run)?) {
+            if found.huge {
                 ledger.note_huge(&observation.session_id);
             }
-            ledger.record(observation, *admission, &matches, &mut rows);
+            ledger.record(observation, *admission, &found.matches, &mut rows);
         }
     }
     Ok(rows)
 }
 
-/// Cuts rows so that no part has more than [`KEPT_MATCHERS`] contracts.
+/// What a payload shows.
+struct Found {
+    matches: Vec<Match>,
+    huge: bool,
+}
+
+/// Searches payloads in parallel, those of gaps not at all.
+fn search(register: &Register, matchers: &mut Matchers, run: &[(Observation, Admission)]) -> Result<Vec<Found>> {
+    let ready = matchers.ready(register, run)?;
+    let one = |(observation, admission): &(Observation, Admission)| {
+        if observation.status != Status::Ok {
+            return Found { matches: Vec::new(), huge: false };
+        }
+        let text = payload::text(&observation.payload);
+        let key = register.get(admission.contract).targets_key.as_str();
+        let matches = ready.get(key).map(|matcher| payload::find(matcher, &text)).unwrap_or_default();
+        Found { matches, huge: payload::is_huge(&text) }
+    };
+    Ok(run.par_iter().map(one).collect())
+}
+
+/// Cuts rows so that no part needs more matchers than are kept.
 fn runs(admitted: &[(Observation, Admission)]) -> Vec<&[(Observation, Admission)]> {
     let mut runs = Vec::new();
     let mut start = 0;
-    let mut contracts = std::collections::HashSet::new();
+    let mut contracts = HashSet::new();
     for (place, (_, admission)) in admitted.iter().enumerate() {
         contracts.insert(admission.contract);
         if contracts.len() > KEPT_MATCHERS {

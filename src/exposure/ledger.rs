@@ -47,7 +47,8 @@ type Deliveries = HashMap<String, BTreeMap<(u32, String), bool>>;
 pub struct Admission {
     /// Place of the contract in the register.
     pub contract: usize,
-    channel: usize,
+    /// Place of the channel in the contract.
+    pub channel: usize,
 }
 
 /// Collects observations.
@@ -207,21 +208,21 @@ impl<'a> Ledger<'a> {
         let recipients = frozen.recipients(at.channel, &observation.recipients);
         let unauthorized = frozen.unauthorized(&recipients, Authority::Contract);
         let mut headline = TargetSet::default();
-        for found in matches {
-            let Some(target) = frozen.target(&found.target_id) else { continue };
-            let exposed = visible && unauthorized.contains(target);
-            if found.tier.is_headline() {
+        let found = MatchRow::of_event(observation, frozen, at.channel, matches);
+        for row in &found {
+            let Some(target) = frozen.target(&row.target_id) else { continue };
+            if row.tier.is_headline() {
                 self.counts.matches += 1;
                 headline.insert(target);
             } else {
                 self.counts.weaker_matches += 1;
                 session.weaker_matches += 1;
             }
-            if exposed {
-                session.tiers[found.tier as usize].insert(target);
+            if row.authorized == Some(false) {
+                session.tiers[row.tier as usize].insert(target);
             }
-            rows.push(MatchRow::new(observation, &frozen.contract.channels[at.channel], found, exposed));
         }
+        rows.extend(found);
         let counted = if visible { headline.both(&unauthorized) } else { headline.clone() };
         session.channels[at.channel].found.extend(&counted);
         let event =

@@ -1,5 +1,6 @@
 //! One row of `matches.jsonl`.
 
+use super::register::{Authority, Frozen};
 use crate::adjudicate::{Match, Tier};
 use crate::contract::{Channel, Visibility};
 use crate::observation::Observation;
@@ -38,7 +39,19 @@ pub struct MatchRow {
 }
 
 impl MatchRow {
-    pub(super) fn new(observation: &Observation, channel: &Channel, found: &Match, exposed: bool) -> Self {
+    /// The matches in one event, each with its authorization.
+    pub(super) fn of_event(observation: &Observation, frozen: &Frozen, channel: usize, matches: &[Match]) -> Vec<Self> {
+        let recipients = frozen.recipients(channel, &observation.recipients);
+        let unauthorized = frozen.unauthorized(&recipients, Authority::Contract);
+        let row = |found: &Match| {
+            let exposed = frozen.target(&found.target_id).is_some_and(|target| unauthorized.contains(target));
+            Self::new(observation, &frozen.contract.channels[channel], found, exposed)
+        };
+        matches.iter().map(row).collect()
+    }
+
+    fn new(observation: &Observation, channel: &Channel, found: &Match, unauthorized: bool) -> Self {
+        let visible = channel.visibility != Visibility::Internal;
         Self {
             session_id: observation.session_id.clone(),
             session: observation.session_id.clone(),
@@ -52,8 +65,8 @@ impl MatchRow {
             tier: found.tier,
             negated: found.negated,
             span: [found.span.start, found.span.end],
-            authorized: (channel.visibility != Visibility::Internal).then_some(!exposed),
-            counted: exposed && found.tier.is_headline(),
+            authorized: visible.then_some(!unauthorized),
+            counted: visible && unauthorized && found.tier.is_headline(),
         }
     }
 }

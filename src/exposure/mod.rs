@@ -6,18 +6,23 @@
 //! Source: ASLEval (arXiv 2609.18864).
 
 mod aggregate;
+mod agreement;
 mod clock;
 mod contrast;
+mod event;
 mod figure;
 mod files;
+mod identity;
 mod ledger;
 mod log;
 mod match_row;
 mod path;
 mod payload;
+mod published;
 mod recipient;
 mod recognition;
 mod register;
+mod release;
 mod session;
 mod set;
 mod slice;
@@ -27,15 +32,20 @@ mod view;
 mod warning;
 
 pub use aggregate::{CompleteOnly, Group, GroupBounds, ORDER_NOT_CAUSE, PathFigures, RecognitionFigures, ViewFigures};
+pub use agreement::{Agreement, AgreementFigures, Disagreement, LabelRow, agreement, disagreements, text_agreement};
 pub use contrast::{Contrast, Unpaired};
+pub use event::{EventView, Hit, Piece};
 pub use figure::Figure;
-pub use files::{Files, Settings, analyse, read_register};
+pub use files::{Files, Settings, analyse, compare_labels, events, read_register};
+pub use identity::{Identity, identities};
 pub use ledger::{Admission, Counts, Ledger};
 pub use match_row::MatchRow;
 pub use path::{PathKind, Paths};
 pub use payload::text as payload_text;
+pub use published::{PUBLISHED, Published, PublishedOutlet, TABLES, outlet_row};
 pub use recognition::Recognition;
 pub use register::{Authority, Frozen, Register};
+pub use release::{Kind, LabelComparison, LabelDisagreement, LabelLedger, text_labels};
 pub use session::{Bounds, Session};
 pub use set::TargetSet;
 pub use slice::{SchemaFigures, ToolFigures, TypeFigures};

@@ -79,8 +79,18 @@ pub(super) struct Scored {
     pub kinds: BTreeMap<usize, PathKind>,
 }
 
+/// What is known of a session beside its observations.
+pub(super) struct Extras<'a> {
+    /// What the probe reported.
+    pub report: Option<&'a Report>,
+    /// Whether the log says which actions were delivered.
+    pub has_actions: bool,
+    /// The channel of the final answer, where the user named it.
+    pub answer_channel: Option<&'a str>,
+}
+
 /// Computes a session's figures.
-pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<&Report>, has_actions: bool) -> Scored {
+pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, extras: &Extras<'_>) -> Scored {
     let size = frozen.contract.targets.len();
     let share = |set: &TargetSet| set.len() as f64 / size.max(1) as f64;
     let coverage_of =
@@ -90,7 +100,7 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<
     let kinds = kinds(log);
     let mut paths = Paths::default();
     kinds.values().for_each(|kind| paths.add(*kind));
-    let observed = Observed { log, frozen, exposed: &exposed, outlet: outlet.as_ref(), report, has_actions };
+    let observed = Observed { log, frozen, exposed: &exposed, outlet: outlet.as_ref(), extras };
     let session = Session {
         session_id: id.to_owned(),
         contract_id: frozen.contract.contract_id.clone(),
@@ -112,7 +122,7 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, report: Option<
         unscored: log.unscored(),
         incomplete: log.unscored() > 0,
         bounds: bounds(log, frozen, &exposed, outlet.as_ref()),
-        recognition: report.map(|report| report.recognition(&exposed, size)),
+        recognition: extras.report.map(|report| report.recognition(&exposed, size)),
         paths,
         sensitivity: sensitivity(log, size),
         weaker_matches: log.weaker_matches,

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::aggregate::{Group, PathFigures, ViewFigures, group};
 use super::contrast::{Contrast, Unpaired, ambiguous_sessions, contrasts};
+use super::files::Settings;
 use super::ledger::{Counts, Ledger};
 use super::recognition::Report;
 use super::register::Register;
-use super::session::{Scored, Session, score};
+use super::session::{Extras, Scored, Session, score};
 use super::slice::{Case, SchemaFigures, ToolFigures, TypeFigures, by_schema, by_tool, by_type};
 use super::view::View;
 use super::warning::Warning;
@@ -88,7 +89,8 @@ impl Ledger<'_> {
     ///
     /// # Errors
     /// Targets that cannot be compiled.
-    pub fn finish(mut self, register: &Register, candidates: &[Candidates], resampling: Resampling) -> Result<Summary> {
+    pub fn finish(mut self, register: &Register, candidates: &[Candidates], settings: &Settings) -> Result<Summary> {
+        let resampling = settings.resampling;
         self.check_clocks();
         self.check_names(candidates);
         let reports = self.reports(register, candidates)?;
@@ -97,7 +99,12 @@ impl Ledger<'_> {
             .iter()
             .map(|(id, log)| {
                 let frozen = register.get(log.contract);
-                score(id, log, frozen, reports.get(id.as_str()), self.deliveries.contains_key(id))
+                let extras = Extras {
+                    report: reports.get(id.as_str()),
+                    has_actions: self.deliveries.contains_key(id),
+                    answer_channel: settings.answer_channel.as_deref(),
+                };
+                score(id, log, frozen, &extras)
             })
             .collect();
         for id in ambiguous_sessions(&scored) {

@@ -32,8 +32,12 @@ pub fn text_summary(summary: &Summary) -> String {
     views(summary, &mut out);
     contrasts(summary, &mut out);
     paths(&summary.aggregate.paths, &mut out);
+    both_sides(&summary.aggregate.paths, &mut out);
     slices(summary, &mut out);
     control(summary, &mut out);
+    for identity in super::identity::identities(summary).iter().filter(|identity| !identity.holds) {
+        let _ = writeln!(out, "fault: {} does not hold ({}); please report it", identity.claim, identity.place);
+    }
     for warning in &summary.warnings {
         let _ = writeln!(out, "warning: {}: {} ({})", warning.what, warning.count, warning.places.join(", "));
     }
@@ -177,6 +181,15 @@ fn paths(paths: &PathFigures, out: &mut String) {
         share(counts.tied),
         share(counts.one_sided),
         share(counts.unordered)
+    );
+}
+
+fn both_sides(paths: &PathFigures, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "  of {} that appeared on both sides: internal first {}",
+        paths.two_sided,
+        percent(paths.internal_first_of_two_sided)
     );
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::log::SessionLog;
 use super::recognition::Report;
 use super::register::Frozen;
+use super::session::Extras;
 use super::set::TargetSet;
 use crate::contract::Visibility;
 
@@ -78,22 +79,20 @@ pub(super) struct Observed<'a> {
     pub exposed: &'a TargetSet,
     /// Exposed at c*.
     pub outlet: Option<&'a TargetSet>,
-    pub report: Option<&'a Report>,
-    /// Whether the log says which actions were delivered.
-    pub has_actions: bool,
+    pub extras: &'a Extras<'a>,
 }
 
 impl Observed<'_> {
     /// The session's value under a view.
     pub fn value(&self, view: View) -> ViewValue {
         let seen: Result<TargetSet, &str> = match view {
-            View::FinalAnswer => answer_channel(self.frozen)
+            View::FinalAnswer => answer_channel(self.frozen, self.extras.answer_channel)
                 .map(|channel| self.log.channels[channel].found.clone())
                 .ok_or("no channel of the final answer was declared"),
-            View::SuccessfulAction if self.has_actions => Ok(self.log.delivered.clone()),
+            View::SuccessfulAction if self.extras.has_actions => Ok(self.log.delivered.clone()),
             View::SuccessfulAction => Err("no action status was logged"),
             View::ExpectedOutlet => self.outlet.cloned().ok_or("no expected outlet was declared"),
-            View::SelfReport => self.report.map(Report::targets).ok_or("no candidates were submitted"),
+            View::SelfReport => self.extras.report.map(Report::targets).ok_or("no candidates were submitted"),
             View::Union => Ok(self.exposed.clone()),
         };
         let size = self.frozen.contract.targets.len().max(1) as f64;
@@ -108,8 +107,12 @@ impl Observed<'_> {
     }
 }
 
-/// The channel of the final answer: a visible one with a usual name, else the only one that the requester sees.
-pub(super) fn answer_channel(frozen: &Frozen) -> Option<usize> {
+/// The channel of the final answer: the one the user named, a visible one with a usual name, or the only one that the
+/// requester sees.
+fn answer_channel(frozen: &Frozen, chosen: Option<&str>) -> Option<usize> {
+    if let Some(name) = chosen {
+        return frozen.channel(name).filter(|channel| frozen.is_visible(*channel));
+    }
     let named = ANSWER_CHANNELS.iter().filter_map(|name| frozen.channel(name)).find(|at| frozen.is_visible(*at));
     named.or_else(|| {
         let channels = frozen.contract.channels.iter().enumerate();

@@ -110,6 +110,14 @@ impl Column {
         column
     }
 
+    /// The mean of every cluster, where it is one and the same: no resample can change it.
+    fn constant(&self) -> Option<f64> {
+        let mut means =
+            self.sums.iter().zip(&self.counts).filter(|(_, count)| **count > 0.0).map(|(sum, count)| sum / count);
+        let first = means.next().unwrap_or(0.0);
+        means.all(|mean| (mean - first).abs() < SAME).then_some(first)
+    }
+
     fn mean(&self, weights: &[f64]) -> Option<f64> {
         let (mut sum, mut count) = (0.0, 0.0);
         for ((weight, part), of) in weights.iter().zip(&self.sums).zip(&self.counts) {
@@ -125,6 +133,7 @@ impl Resampling {
     /// them, so that they move together and cost little more than one.
     pub fn means(&self, name: &str, clusters: usize, columns: &[Column]) -> Vec<Estimate> {
         let base = self.seed.stream(&format!("bootstrap/{name}"));
+        let moving: Vec<usize> = (0..columns.len()).filter(|place| columns[*place].constant().is_none()).collect();
         let draw = |weights: &mut Vec<f64>, resample: u64| -> Vec<Option<f64>> {
             let mut random = base.clone();
             random.set_stream(resample);
@@ -133,9 +142,9 @@ impl Resampling {
             for _ in 0..clusters {
                 weights[random.random_range(0..clusters)] += 1.0;
             }
-            columns.iter().map(|column| column.mean(weights)).collect()
+            moving.iter().map(|place| columns[*place].mean(weights)).collect()
         };
-        let drawn: Vec<Vec<Option<f64>>> = if clusters < 2 {
+        let drawn: Vec<Vec<Option<f64>>> = if moving.is_empty() {
             Vec::new()
         } else {
             (0..self.resamples as u64).into_par_iter().map_init(Vec::new, draw).collect()
@@ -149,7 +158,10 @@ impl Resampling {
                 if column.counts.iter().filter(|count| **count > 0.0).count() < 2 {
                     return Estimate::point(value, "one unit: no interval");
                 }
-                interval(value, drawn.iter().filter_map(|resample| resample[place]).collect())
+                match moving.binary_search(&place) {
+                    Ok(at) => interval(value, drawn.iter().filter_map(|resample| resample[at]).collect()),
+                    Err(_) => interval(value, vec![value]),
+                }
             })
             .collect()
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agreement;
 mod architecture;
 mod audit;
 mod build;

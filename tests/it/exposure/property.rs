@@ -11,7 +11,7 @@ use super::{Rows, log, row, with};
 const NAMES: [&str; 4] = ["Ada Quill", "Boris Thane", "Celia Marsh", "Dmitri Oake"];
 
 fn fast() -> Settings {
-    Settings { resampling: Resampling { resamples: 20, seed: Seed(1) }, cluster: None }
+    Settings { resampling: Resampling { resamples: 20, seed: Seed(1) }, ..Settings::default() }
 }
 
 /// One event: session, request, channel, which names, index.
