@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::Console;
 use crate::error::{Error, Result};
-use crate::exposure::{Files, Settings, analyse, compare_labels, text_labels, text_summary};
+use crate::exposure::{Files, Settings, analyse, compare_labels, events, text_labels, text_published, text_summary};
+use crate::report::{Reference, render_exposure, sessions_to_show};
+use crate::run::atomic;
 use crate::run::seed::Seed;
 use crate::statistic::Resampling;
 
@@ -35,6 +37,9 @@ pub struct Arguments {
     /// A release's own labels (`labels.jsonl` of `topalign import`): how far they agree with the matches, and why not.
     #[arg(long)]
     labels: Option<PathBuf>,
+    /// Set the paper's numbers beside the figures, marked as published.
+    #[arg(long)]
+    paper: bool,
     /// Seed of resampling.
     #[arg(long, default_value_t = 2027)]
     seed: u64,
@@ -64,7 +69,14 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         answer_channel: arguments.answer_channel.clone(),
     };
     let summary = analyse(&files, &settings)?;
+    let reference = if arguments.paper { Reference::Paper } else { Reference::Own };
+    let shown = events(&files, &sessions_to_show(&summary))?;
+    let page = render_exposure(&summary, &shown, "Exposure analysis", reference);
+    atomic::write(&files.out.join("exposure.html"), page.as_bytes())?;
     let mut text = text_summary(&summary);
+    if arguments.paper {
+        text.push_str(&text_published(&summary));
+    }
     if let Some(labels) = &arguments.labels {
         text.push('\n');
         text.push_str(&text_labels(&compare_labels(&files, labels)?));

@@ -42,7 +42,7 @@ pub use ledger::{Admission, Counts, Ledger};
 pub use match_row::MatchRow;
 pub use path::{PathKind, Paths};
 pub use payload::text as payload_text;
-pub use published::{PUBLISHED, Published, PublishedOutlet, TABLES, outlet_row};
+pub use published::{PUBLISHED, Published, PublishedOutlet, TABLES, outlet_row, text_published};
 pub use recognition::Recognition;
 pub use register::{Authority, Frozen, Register};
 pub use release::{Kind, LabelComparison, LabelDisagreement, LabelLedger, text_labels};

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::summary::Summary;
 use super::view::View;
 use crate::observation::SchemaGroup;
 
@@ -160,6 +161,48 @@ pub fn outlet_row(condition: &str) -> Option<&'static PublishedOutlet> {
         words.chars().filter(char::is_ascii_alphanumeric).collect()
     };
     TABLES.outlets.iter().find(|row| plain(row.name) == plain(condition))
+}
+
+/// The paper's numbers beside one's own, for a terminal.
+pub fn text_published(summary: &Summary) -> String {
+    use std::fmt::Write as _;
+    let percent = |share: Option<f64>| share.map_or("n/a".to_owned(), |share| format!("{:.1}%", 100.0 * share));
+    let mut out = format!("\nown / paper ({PUBLISHED})\n");
+    for row in &TABLES.views {
+        let own = &summary.aggregate.views[&row.view];
+        let _ = writeln!(
+            out,
+            "  {:<23} coverage {} / {}, missed {} / {}, n {} / {}",
+            row.view.title(),
+            percent(own.coverage),
+            percent(Some(row.coverage)),
+            percent(own.missed),
+            percent(Some(row.missed)),
+            own.n,
+            row.n
+        );
+    }
+    for (condition, group) in &summary.aggregate.by_condition {
+        let Some(row) = outlet_row(condition) else { continue };
+        let of = |name: &str| group.coverage.get(name).and_then(|figure| figure.mean);
+        let _ = writeln!(
+            out,
+            "  {condition} / {}: session {} / {}, email {} / {}, console {} / {}, OLF {} / {}, above 0 {}/{} / {}/10",
+            row.paper,
+            percent(group.ecr.mean),
+            percent(Some(row.session)),
+            percent(of("email")),
+            percent(Some(row.email)),
+            percent(of("console")),
+            percent(Some(row.console)),
+            percent(group.olf.mean),
+            percent(Some(row.olf)),
+            group.olf_positive,
+            group.olf.n,
+            row.olf_positive
+        );
+    }
+    out
 }
 
 #[cfg(test)]

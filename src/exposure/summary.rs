@@ -84,6 +84,14 @@ pub struct NegativeControl {
     pub reason: Option<String>,
 }
 
+impl Summary {
+    /// The key of a session's condition in `by_condition`.
+    pub fn condition_of<'a>(&self, session: &'a Session) -> &'a str {
+        let absent = if self.aggregate.by_condition.contains_key("all") { "all" } else { NO_CONDITION };
+        session.condition.as_deref().unwrap_or(absent)
+    }
+}
+
 impl Ledger<'_> {
     /// Figures of everything recorded.
     ///

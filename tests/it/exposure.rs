@@ -9,6 +9,7 @@ use topalign::exposure::{Files, MatchRow, Settings, Summary, analyse};
 use topalign::run::jsonl;
 
 mod input;
+mod page;
 mod property;
 
 /// Hand-checkable sessions with the figures they must give.
@@ -360,4 +361,43 @@ fn matches_say_where_they_stand_in_the_payload() {
     let spans: Vec<&str> = matches.iter().map(|found| &text[found.span[0]..found.span[1]]).collect();
     assert_eq!(spans, ["Ada Quill", "boris  THANE"]);
     assert_eq!((matches[0].negated, matches[1].negated), (false, true));
+}
+
+#[test]
+fn identities_hold_in_every_fixture() {
+    for fixture in fixtures() {
+        let (summary, _) = fixture.rows().analyse().unwrap();
+        let broken: Vec<_> =
+            topalign::exposure::identities(&summary).into_iter().filter(|identity| !identity.holds).collect();
+        assert!(broken.is_empty(), "{}: {broken:?}", fixture.claim);
+    }
+}
+
+#[test]
+fn release_labels_are_compared_by_field_and_reason() {
+    let mut rows = log(vec![
+        with(row("s", 1, "console", "Ada Quillson met Boris"), json!({"index": 0})),
+        with(row("s", 1, "console", "celia  marsh"), json!({"index": 1})),
+        with(row("s", 1, "console", "Ada Quill"), json!({"index": 2, "status": "error"})),
+    ]);
+    for target in rows.contracts[0]["targets"].as_array_mut().unwrap() {
+        let field = json!({"field": format!("field-{}", target["target_id"].as_str().unwrap())});
+        target["provenance"] = field;
+    }
+    let label = |index: u64, fields: &[&str]| {
+        json!({"session_id": "s", "index": index, "channel": "console", "has_leak": !fields.is_empty(),
+            "leaked_fields": fields})
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let files = rows.write(folder.path());
+    let labels = folder.path().join("labels.jsonl");
+    let labelled = [label(0, &["field-a", "field-b", "age"]), label(1, &[]), label(2, &["field-a"]), label(9, &[])];
+    jsonl::write(&labels, labelled).unwrap();
+    let found = topalign::exposure::compare_labels(&files, &labels).unwrap();
+    assert_eq!((found.observations, found.scored, found.unmatched_labels), (3, 2, 1));
+    assert_eq!((found.confusion["leak/none"], found.confusion["none/leak"]), (1, 1));
+    let kinds = serde_json::to_value(&found.fields_only).unwrap();
+    let expected = json!({"ours": {"another_form": 1},
+        "release": {"unscored": 1, "no_target": 1, "inside_longer_word": 1, "part_of_value": 1}});
+    assert_eq!(kinds, expected);
 }
