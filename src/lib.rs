@@ -14,6 +14,7 @@ pub mod control;
 pub mod dataset;
 pub mod error;
 pub mod evaluate;
+pub mod exposure;
 pub mod generate;
 pub mod kernel;
 pub mod loss;

@@ -71,5 +71,10 @@ pub struct Match {
     pub span: Range<usize>,
 }
 
+/// The form in which texts are compared: two that differ in case, spaces or markdown only have one.
+pub fn normal_form(text: &str) -> String {
+    normalise::pattern(text, normalise::Camel::Keep)
+}
+
 #[cfg(test)]
 mod tests;
