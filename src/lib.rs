@@ -11,6 +11,7 @@ pub mod cli;
 pub mod completion;
 pub mod contract;
 pub mod dataset;
+pub mod endpoint;
 pub mod error;
 pub mod evaluate;
 pub mod generate;
