@@ -30,3 +30,4 @@ pub mod statistic;
 pub mod token;
 pub mod trace;
 pub mod train;
+pub mod verify;

@@ -5,6 +5,7 @@ mod build;
 mod compare;
 mod contract;
 mod dpo;
+mod endpoint;
 mod evaluate;
 mod generate;
 mod import;

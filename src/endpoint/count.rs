@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ChatReply;
+use super::{CallError, ChatReply};
 
 /// Counts of one client, or of several added up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -49,9 +49,19 @@ impl Counts {
         }
     }
 
+    /// Counts one request that took one call, as those of a model of this machine do.
+    pub fn add_outcome(&mut self, outcome: &Result<ChatReply, CallError>, took: Duration) {
+        self.requests += 1;
+        self.calls += 1;
+        match outcome {
+            Ok(reply) => self.add_reply(reply, took),
+            Err(_) => self.failures += 1,
+        }
+    }
+
     /// The counts with their quantiles computed.
     #[must_use]
-    pub(super) fn summed_up(mut self) -> Self {
+    pub fn summed_up(mut self) -> Self {
         self.seconds.sort_by(f64::total_cmp);
         self.median_seconds = quantile(&self.seconds, 0.5);
         self.p95_seconds = quantile(&self.seconds, 0.95);

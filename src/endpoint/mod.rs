@@ -8,6 +8,7 @@
 //! followed), and is in no log, error or cache.
 
 mod address;
+mod answer;
 mod cache;
 mod call_error;
 mod chat;
@@ -20,6 +21,7 @@ mod retry;
 mod settings;
 
 pub use address::Address;
+pub use answer::read_answer;
 pub use call_error::CallError;
 pub use chat::{ChatMessage, ChatReply, ChatRequest, ReplyEnd, ToolCall};
 pub use client::Client;

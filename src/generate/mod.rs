@@ -6,12 +6,14 @@
 
 mod decode;
 mod decoder;
+mod local_chat;
 mod output;
 mod protocol;
 mod sample;
 
 use crate::error::Result;
 pub use decode::{Ended, Generated, Request, decode_all};
+pub use local_chat::LocalChat;
 pub use output::{Existing, Output};
 pub use protocol::Protocol;
 pub use sample::Sampler;
