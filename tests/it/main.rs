@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agent;
 mod architecture;
 mod audit;
 mod build;
@@ -26,3 +27,4 @@ mod statistic;
 mod token;
 mod trace;
 mod train;
+mod verify;
