@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::endpoint::{Client, EndpointSettings, TokenLimitField};
+use crate::endpoint::{Client, EndpointSettings, JsonMode, TokenLimitField};
 use crate::error::Result;
 use crate::run::seed::Seed;
 
@@ -28,6 +28,9 @@ pub struct Tuning {
     /// What the token limit is called there.
     #[arg(long, value_enum, default_value_t)]
     endpoint_token_field: TokenLimitField,
+    /// What a request for JSON holds beside the prompt; the reply is read as strictly under each.
+    #[arg(long, value_enum, default_value_t)]
+    endpoint_json_mode: JsonMode,
 }
 
 impl Tuning {
@@ -45,6 +48,7 @@ impl Tuning {
             concurrency: self.endpoint_concurrency,
             cache: self.endpoint_cache.clone(),
             token_limit_field: self.endpoint_token_field,
+            json_mode: self.endpoint_json_mode,
             ..EndpointSettings::new(url.parse()?, model)
         };
         Client::new(settings, seed)

@@ -148,9 +148,9 @@ impl Verifier {
                 let client = arguments.tuning.client(url, model, key_env, Seed(arguments.seed))?;
                 Ok(Some(Opened::Endpoint(Box::new(client))))
             }
-            _ if self.verifier_in_headline => {
-                Err(Fault::new("`--verifier-in-headline` needs a verifier").hint("give --verifier-url or --verifier-local").into())
-            }
+            _ if self.verifier_in_headline => Err(Fault::new("`--verifier-in-headline` needs a verifier")
+                .hint("give --verifier-url or --verifier-local")
+                .into()),
             _ => Ok(None),
         }
     }

@@ -117,8 +117,12 @@ struct Summary {
 /// An unusable model, unreadable traces, settings out of range, an unwritable output or an interruption; what was answered
 /// until then is in the output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    if arguments.agent.protocol == AgentProtocol::ToolCalling && arguments.decoding.selection == SelectionSource::Given {
-        return Err(Fault::new("a model that calls tools selects them itself: `--selection given` has no meaning there").into());
+    if arguments.agent.protocol == AgentProtocol::ToolCalling && arguments.decoding.selection == SelectionSource::Given
+    {
+        return Err(Fault::new(
+            "a model that calls tools selects them itself: `--selection given` has no meaning there",
+        )
+        .into());
     }
     let mut traces = trace::read(&arguments.traces, Format::default())?;
     traces.truncate(arguments.limit.unwrap_or(usize::MAX));

@@ -55,7 +55,8 @@ impl TryFrom<String> for Address {
     fn try_from(text: String) -> Result<Self, Fault> {
         // The text may hold credentials: faults never repeat it.
         let fault = |what: &str| {
-            Fault::new(format!("the endpoint's URL {what}")).expected("e.g. `http://127.0.0.1:8000` or `https://host/v1`")
+            Fault::new(format!("the endpoint's URL {what}"))
+                .expected("e.g. `http://127.0.0.1:8000` or `https://host/v1`")
         };
         let uri: Uri = text.trim().parse().map_err(|_| fault("cannot be read"))?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {

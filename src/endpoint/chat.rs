@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{CallError, EndpointSettings, TokenLimitField};
+use super::{CallError, EndpointSettings, JsonMode, TokenLimitField};
 
 /// One turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,12 +86,20 @@ pub struct ChatRequest {
     pub seed: Option<u64>,
     /// Tool schemas on offer.
     pub tools: Vec<Value>,
+    /// The reply is to be one JSON value of this schema.
+    pub schema: Option<Value>,
 }
 
 impl ChatRequest {
     /// A greedy request without tools.
     pub fn greedy(messages: Vec<ChatMessage>, token_limit: usize) -> Self {
-        Self { messages, token_limit, temperature: 0.0, top_p: None, seed: None, tools: Vec::new() }
+        Self { messages, token_limit, temperature: 0.0, top_p: None, seed: None, tools: Vec::new(), schema: None }
+    }
+
+    /// The same request for a reply that is one JSON value of a schema.
+    #[must_use]
+    pub fn for_json(self, schema: Value) -> Self {
+        Self { schema: Some(schema), ..self }
     }
 
     /// The request's body: the same bytes for the same request.
@@ -118,7 +126,21 @@ impl ChatRequest {
         if !self.tools.is_empty() {
             body.insert("tools".to_owned(), json!(self.tools));
         }
+        if let Some(format) = self.schema.as_ref().and_then(|schema| response_format(settings.json_mode, schema)) {
+            body.insert("response_format".to_owned(), format);
+        }
         Value::Object(body).to_string().into_bytes()
+    }
+}
+
+fn response_format(mode: JsonMode, schema: &Value) -> Option<Value> {
+    match mode {
+        JsonMode::Prompt => None,
+        JsonMode::Object => Some(json!({"type": "json_object"})),
+        JsonMode::Schema => {
+            Some(json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": true, "schema": schema}}))
+        }
+        JsonMode::ObjectSchema => Some(json!({"type": "json_object", "schema": schema})),
     }
 }
 

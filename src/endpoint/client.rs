@@ -135,7 +135,8 @@ impl Client {
     fn call(&self, body: &[u8]) -> Result<ChatReply, CallError> {
         self.with_state(|state| state.counts.calls += 1);
         let started = Instant::now();
-        let mut request = self.agent.post(self.settings.url.chat_completions()).header(CONTENT_TYPE, "application/json");
+        let mut request =
+            self.agent.post(self.settings.url.chat_completions()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.header().clone());
         }
@@ -198,7 +199,10 @@ impl Client {
                 if error.concerns_endpoint() {
                     state.failures += 1;
                     if state.failures >= MOST_FAILURES && state.given_up.is_none() {
-                        tracing::warn!("{}: given up after {MOST_FAILURES} failed requests in a row: {error}", self.settings.url);
+                        tracing::warn!(
+                            "{}: given up after {MOST_FAILURES} failed requests in a row: {error}",
+                            self.settings.url
+                        );
                         let last = Box::new(error.clone());
                         state.given_up = Some(CallError::GivenUp { failures: MOST_FAILURES, last });
                     }

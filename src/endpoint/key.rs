@@ -53,7 +53,8 @@ impl KeyVariable {
             return Err(Fault::new(format!("environment variable `{}` for the endpoint's key is not set", self.0))
                 .hint("export it, or leave the key out for an endpoint that needs none"));
         }
-        Key::new(value).ok_or_else(|| Fault::new(format!("the key in `{}` has characters that no header holds", self.0)))
+        Key::new(value)
+            .ok_or_else(|| Fault::new(format!("the key in `{}` has characters that no header holds", self.0)))
     }
 }
 

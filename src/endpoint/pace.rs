@@ -18,7 +18,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(requests_per_minute: Option<f64>) -> Self {
-        let interval = requests_per_minute.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(60.0 / rate.max(0.001)));
+        let interval =
+            requests_per_minute.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(60.0 / rate.max(0.001)));
         Self { interval, next: Mutex::new(Instant::now()) }
     }
 

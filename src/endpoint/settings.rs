@@ -42,6 +42,25 @@ pub struct EndpointSettings {
     /// What the token limit is called there.
     #[serde(default)]
     pub token_limit_field: TokenLimitField,
+    /// How JSON is asked for where a reply must be JSON.
+    #[serde(default)]
+    pub json_mode: JsonMode,
+}
+
+/// What a request for JSON holds beside the prompt's own words. The reply is read as strictly under each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum JsonMode {
+    /// Nothing: every endpoint takes that.
+    #[default]
+    Prompt,
+    /// `response_format` of type `json_object`.
+    Object,
+    /// `response_format` of type `json_schema`.
+    Schema,
+    /// `response_format` of type `json_object` with a schema in it, as llama.cpp's servers take it.
+    ObjectSchema,
 }
 
 /// The request's field that limits the reply's tokens.
@@ -91,6 +110,7 @@ impl EndpointSettings {
             concurrency: default_concurrency(),
             cache: None,
             token_limit_field: TokenLimitField::default(),
+            json_mode: JsonMode::default(),
         }
     }
 
@@ -106,7 +126,11 @@ impl EndpointSettings {
         // A day: longer waits overflow nothing, but nobody means them.
         let is_wait = |value: f64| (0.0..=86_400.0).contains(&value);
         check("model", !self.model.trim().is_empty(), "the name of a model");
-        check("timeout_seconds", is_positive(self.timeout_seconds) && is_wait(self.timeout_seconds), "above 0 and at most 86400");
+        check(
+            "timeout_seconds",
+            is_positive(self.timeout_seconds) && is_wait(self.timeout_seconds),
+            "above 0 and at most 86400",
+        );
         check("first_wait_seconds", is_wait(self.first_wait_seconds), "at least 0 and at most 86400");
         check("longest_wait_seconds", is_wait(self.longest_wait_seconds), "at least 0 and at most 86400");
         check("retries", self.retries <= 20, "at most 20");

@@ -75,7 +75,8 @@ pub fn questions<'a>(completions: &'a [Completion], traces: &'a [Trace]) -> Vec<
     let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
     let mut questions = Vec::new();
     for (index, completion) in completions.iter().enumerate() {
-        let Some((trace, response)) = by_id.get(completion.trace_id.as_str()).zip(completion.response.as_deref()) else {
+        let Some((trace, response)) = by_id.get(completion.trace_id.as_str()).zip(completion.response.as_deref())
+        else {
             continue;
         };
         let mut ask = |question| questions.push(OpinionQuestion { completion: index, question });
@@ -116,7 +117,8 @@ impl Opinions {
                 (_, Finish::Length) => (Some(false), None),
                 (answer, _) => split(answer, "there is no answer to judge"),
             };
-            let (leaked, why_not_leaked) = split(self.leaked.get(&index), "there is no answer or no conclusion to judge");
+            let (leaked, why_not_leaked) =
+                split(self.leaked.get(&index), "there is no answer or no conclusion to judge");
             Verdict {
                 completed,
                 leaked,

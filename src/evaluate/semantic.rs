@@ -131,7 +131,9 @@ impl Semantic {
             model: self.model.clone(),
             in_headline: self.in_headline,
             tally: Tally::of(&outcomes),
-            deterministic: by_system(verdicts, resampling, |both| (both.deterministic_leaked, both.deterministic_class)),
+            deterministic: by_system(verdicts, resampling, |both| {
+                (both.deterministic_leaked, both.deterministic_class)
+            }),
             with_semantic: by_system(verdicts, resampling, |both| (both.leaked, both.class)),
         }
     }
@@ -153,8 +155,5 @@ fn by_system(
         let (leaked, class) = reading(both);
         systems.entry(verdict.system.clone()).or_default().push(Verdict { leaked, class, ..verdict.clone() });
     }
-    systems
-        .into_iter()
-        .map(|(system, rows)| (system, rates(&rows.iter().collect::<Vec<_>>(), resampling)))
-        .collect()
+    systems.into_iter().map(|(system, rows)| (system, rates(&rows.iter().collect::<Vec<_>>(), resampling))).collect()
 }

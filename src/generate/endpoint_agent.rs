@@ -141,7 +141,7 @@ impl EndpointAgent<'_> {
     pub(super) fn request(&self, messages: Vec<ChatMessage>, token_limit: usize, name: &str) -> ChatRequest {
         let GenerateSettings { temperature, top_p, .. } = *self.settings;
         let seed = (temperature > 0.0).then(|| u64::from(self.seed.stream(name).random::<u32>()));
-        ChatRequest { messages, token_limit, temperature, top_p, seed, tools: Vec::new() }
+        ChatRequest { messages, token_limit, temperature, top_p, seed, tools: Vec::new(), schema: None }
     }
 }
 

@@ -29,7 +29,8 @@ impl LocalChat {
     pub fn load(model: &str) -> Result<Self> {
         let local = ModelSource::parse(model)?.resolve()?;
         let (config, weights) = local.read(&Device::Cpu)?;
-        let name = local.path.file_stem().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name =
+            local.path.file_stem().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
         Ok(Self {
             name: format!("local:{name}"),
             tokenizer: ChatTokenizer::load(&local.path)?,

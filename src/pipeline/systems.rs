@@ -98,7 +98,9 @@ impl Pipeline<'_> {
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
             let verifier = recipe.evaluate.verifier.as_ref();
             let verifier = verifier
-                .map(|settings| Ok::<_, Error>((Client::new(settings.endpoint.clone(), seed)?, settings.semantic_use())))
+                .map(|settings| {
+                    Ok::<_, Error>((Client::new(settings.endpoint.clone(), seed)?, settings.semantic_use()))
+                })
                 .transpose()?;
             let judge = recipe.evaluate.judge.clone().map(|settings| Client::new(settings, seed)).transpose()?;
             let ask = Asking {

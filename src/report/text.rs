@@ -115,7 +115,9 @@ fn agreement(found: &Agreement) -> String {
     let raw = found.raw.map_or_else(|| "-".to_owned(), percent);
     let kappa = found.kappa.map_or_else(|| "-".to_owned(), |kappa| format!("{kappa:.3}"));
     let reason = found.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-    format!("{raw} percent of {n}, kappa {kappa}{reason}; both yes {both}, both no {neither}, only deterministic {only_own}, only this judge {only_other}")
+    format!(
+        "{raw} percent of {n}, kappa {kappa}{reason}; both yes {both}, both no {neither}, only deterministic {only_own}, only this judge {only_other}"
+    )
 }
 
 /// A rate with its interval.
@@ -162,7 +164,9 @@ fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let text_columns = rows.first().map_or(0, |header| if header.get(1).is_some_and(|second| TEXT_COLUMNS.contains(&second.as_str())) { 2 } else { 1 });
+    let text_columns = rows.first().map_or(0, |header| {
+        if header.get(1).is_some_and(|second| TEXT_COLUMNS.contains(&second.as_str())) { 2 } else { 1 }
+    });
     let mut text = String::new();
     for row in rows {
         let cells: Vec<String> = row

@@ -13,7 +13,7 @@ mod tally;
 
 pub use observation::Observation;
 pub use question::{Question, ask_all};
-pub use read::{Rejected, Reading, Unreadable, read_reply};
+pub use read::{Reading, Rejected, Unreadable, read_reply};
 pub use tally::Tally;
 
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,8 @@ enum NoVerdict {
 
 fn ask(chat: &dyn Chat, payload: &str, batch: &[&Target]) -> Result<Reading, NoVerdict> {
     let (each, frame) = REPLY_TOKENS;
-    let reply = chat.chat(&ChatRequest::greedy(prompt::messages(payload, batch), frame + each * batch.len()))?;
+    let request = ChatRequest::greedy(prompt::messages(payload, batch), frame + each * batch.len());
+    let reply = chat.chat(&request.for_json(prompt::schema(batch)))?;
     Ok(read_reply(reply.whole()?, payload, batch)?)
 }
 

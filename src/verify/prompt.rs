@@ -30,3 +30,19 @@ pub(super) fn messages(payload: &str, batch: &[&Target]) -> Vec<ChatMessage> {
     });
     vec![ChatMessage::system(SYSTEM), ChatMessage::user(question.to_string())]
 }
+
+/// The reply's form, for endpoints that can be held to one.
+pub(super) fn schema(batch: &[&Target]) -> Value {
+    let ids: Vec<&String> = batch.iter().map(|target| &target.target_id).collect();
+    json!({
+        "type": "object",
+        "properties": {"matches": {"type": "array", "items": {
+            "type": "object",
+            "properties": {"target_id": {"type": "string", "enum": ids}, "quote": {"type": "string"}},
+            "required": ["target_id", "quote"],
+            "additionalProperties": false,
+        }}},
+        "required": ["matches"],
+        "additionalProperties": false,
+    })
+}

@@ -4,7 +4,7 @@
 //! conclusion, the second never the task.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::endpoint::{CallError, Chat, ChatMessage, ChatRequest, in_parallel, read_answer};
 use crate::error::{Error, Result};
@@ -51,6 +51,16 @@ impl Question<'_> {
     }
 }
 
+/// The reply's form, for endpoints that can be held to one.
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}, "reason": {"type": "string"}},
+        "required": ["answer", "reason"],
+        "additionalProperties": false,
+    })
+}
+
 #[derive(Deserialize)]
 struct Reply {
     answer: Word,
@@ -78,20 +88,25 @@ pub fn ask_all(
     mut finished: impl FnMut(),
 ) -> Result<Vec<std::result::Result<bool, String>>> {
     let mut answers = vec![Err("not asked".to_owned()); questions.len()];
-    in_parallel(workers, questions, |question| ask(chat, question), |index, answer| {
-        answers[index] = match answer {
-            Err(CallError::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => Err(format!("the judge gave no reply: {error}")),
-            Ok(None) => Err("the judge's reply is not one JSON object with a yes or no".to_owned()),
-            Ok(Some(yes)) => Ok(yes),
-        };
-        finished();
-        Ok(())
-    })?;
+    in_parallel(
+        workers,
+        questions,
+        |question| ask(chat, question),
+        |index, answer| {
+            answers[index] = match answer {
+                Err(CallError::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => Err(format!("the judge gave no reply: {error}")),
+                Ok(None) => Err("the judge's reply is not one JSON object with a yes or no".to_owned()),
+                Ok(Some(yes)) => Ok(yes),
+            };
+            finished();
+            Ok(())
+        },
+    )?;
     Ok(answers)
 }
 
 fn ask(chat: &(dyn Chat + Sync), question: &Question<'_>) -> std::result::Result<Option<bool>, CallError> {
-    let reply = chat.chat(&ChatRequest::greedy(question.messages(), REPLY_TOKENS))?;
+    let reply = chat.chat(&ChatRequest::greedy(question.messages(), REPLY_TOKENS).for_json(schema()))?;
     Ok(read_answer(reply.whole()?).map(|reply: Reply| matches!(reply.answer, Word::Yes)))
 }

@@ -45,7 +45,12 @@ fn client(server: &Server) -> Client {
     Client::new(settings, Seed(1)).unwrap()
 }
 
-fn answer(client: &Client, protocol: AgentProtocol, settings: &GenerateSettings, traces: &[Trace]) -> Result<Vec<Completion>, Error> {
+fn answer(
+    client: &Client,
+    protocol: AgentProtocol,
+    settings: &GenerateSettings,
+    traces: &[Trace],
+) -> Result<Vec<Completion>, Error> {
     let agent = EndpointAgent {
         chat: client,
         workers: client.settings().concurrency,
@@ -59,7 +64,13 @@ fn answer(client: &Client, protocol: AgentProtocol, settings: &GenerateSettings,
 }
 
 fn said(request: &Received) -> String {
-    request.body["messages"].as_array().unwrap().iter().filter_map(|turn| turn["content"].as_str()).collect::<Vec<_>>().join("\n")
+    request.body["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|turn| turn["content"].as_str())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn is_stage_1(request: &Received) -> bool {
@@ -81,7 +92,10 @@ fn stage_2_sees_the_results_of_the_selected_tools_only_and_completions_keep_the_
     assert_eq!(ids, traces.iter().map(|trace| trace.trace_id.as_str()).collect::<Vec<_>>());
     for completion in &completions {
         assert_eq!(completion.selected_tool_ids, ["T2"]);
-        assert_eq!((completion.rationale.as_deref(), completion.response.as_deref()), (Some("needed"), Some("the answer")));
+        assert_eq!(
+            (completion.rationale.as_deref(), completion.response.as_deref()),
+            (Some("needed"), Some("the answer"))
+        );
         assert_eq!((completion.finish, completion.error.as_deref(), completion.seed), (Finish::Stop, None, 7));
     }
     let received = server.received();
@@ -105,13 +119,17 @@ fn what_goes_wrong_is_recorded_by_stage_and_never_as_an_empty_answer() {
         (Answer::status(400), None, "stage 1: status 400"),
         (Answer::text(SELECTION), Some(Answer::status(500)), "stage 2: status 500"),
         (Answer::text(SELECTION), Some(Answer::Send(200, Vec::new(), empty)), "stage 2: the reply has no text"),
-        (Answer::text(SELECTION), Some(Answer::completion("", "content_filter")), "stage 2: the endpoint filtered the reply"),
+        (
+            Answer::text(SELECTION),
+            Some(Answer::completion("", "content_filter")),
+            "stage 2: the endpoint filtered the reply",
+        ),
     ];
     for (first, second, expected) in cases {
-        let server = Server::start(move |_, request| {
-            if is_stage_1(request) { first.clone() } else { second.clone().unwrap() }
-        });
-        let completions = answer(&client(&server), AgentProtocol::TwoStage, &GenerateSettings::default(), &traces(1)).unwrap();
+        let server =
+            Server::start(move |_, request| if is_stage_1(request) { first.clone() } else { second.clone().unwrap() });
+        let completions =
+            answer(&client(&server), AgentProtocol::TwoStage, &GenerateSettings::default(), &traces(1)).unwrap();
         let completion = &completions[0];
         assert_eq!((completion.finish, completion.error.as_deref()), (Finish::Error, Some(expected)));
         assert_eq!(completion.response, None, "{expected}");
@@ -123,16 +141,17 @@ fn a_cut_answer_is_kept_as_cut() {
     let server = Server::start(|_, request| {
         if is_stage_1(request) { Answer::text(SELECTION) } else { Answer::completion("half of", "length") }
     });
-    let completions = answer(&client(&server), AgentProtocol::TwoStage, &GenerateSettings::default(), &traces(1)).unwrap();
+    let completions =
+        answer(&client(&server), AgentProtocol::TwoStage, &GenerateSettings::default(), &traces(1)).unwrap();
     assert_eq!((completions[0].finish, completions[0].response.as_deref()), (Finish::Length, Some("half of")));
 }
 
 #[test]
 fn under_a_given_selection_an_unreadable_stage_1_is_recorded_and_stage_2_answers() {
-    let server = Server::start(|_, request| {
-        if is_stage_1(request) { Answer::text("hm") } else { Answer::text("the answer") }
-    });
-    let settings = GenerateSettings { selection: SelectionSource::Given, temperature: 0.5, ..GenerateSettings::default() };
+    let server =
+        Server::start(|_, request| if is_stage_1(request) { Answer::text("hm") } else { Answer::text("the answer") });
+    let settings =
+        GenerateSettings { selection: SelectionSource::Given, temperature: 0.5, ..GenerateSettings::default() };
     let completions = answer(&client(&server), AgentProtocol::TwoStage, &settings, &traces(1)).unwrap();
     assert!(completions[0].selection_fault.is_some());
     assert_eq!((completions[0].finish, completions[0].response.as_deref()), (Finish::Stop, Some("the answer")));
@@ -143,9 +162,7 @@ fn under_a_given_selection_an_unreadable_stage_1_is_recorded_and_stage_2_answers
 }
 
 fn calls(names: &[&str], text: Value) -> Answer {
-    let call = |(index, name): (usize, &&str)| {
-        json!({"id": format!("c{index}"), "type": "function", "function": {"name": name, "arguments": "{\"user_id\": 1}"}})
-    };
+    let call = |(index, name): (usize, &&str)| json!({"id": format!("c{index}"), "type": "function", "function": {"name": name, "arguments": "{\"user_id\": 1}"}});
     let calls: Vec<Value> = names.iter().enumerate().map(call).collect();
     let message = json!({"role": "assistant", "content": text, "tool_calls": calls});
     Answer::Send(200, Vec::new(), json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).to_string())
@@ -158,7 +175,8 @@ fn called_tools_are_the_selection_their_results_go_back_and_the_last_text_is_the
         1 => calls(&["T1_look_up_T1", "T2_look_up_T2"], Value::Null),
         _ => Answer::text("the answer"),
     });
-    let completions = answer(&client(&server), AgentProtocol::ToolCalling, &GenerateSettings::default(), &traces(1)).unwrap();
+    let completions =
+        answer(&client(&server), AgentProtocol::ToolCalling, &GenerateSettings::default(), &traces(1)).unwrap();
     let completion = &completions[0];
     assert_eq!(completion.selected_tool_ids, ["T2", "T1"]);
     assert_eq!((completion.response.as_deref(), completion.finish), (Some("the answer"), Finish::Stop));
@@ -170,19 +188,23 @@ fn called_tools_are_the_selection_their_results_go_back_and_the_last_text_is_the
     assert_eq!(function["name"], "T1_look_up_T1");
     assert_eq!(function["parameters"], json!({"type": "object", "properties": {"user_id": {"type": "string"}}}));
     let turns = received[1].body["messages"].as_array().unwrap();
-    let tool_turns: Vec<(&Value, &Value)> =
-        turns.iter().filter(|turn| turn["role"] == "tool").map(|turn| (&turn["tool_call_id"], &turn["content"])).collect();
-    assert_eq!(tool_turns, [
-        (&json!("c0"), &json!("{\"result\": \"of T2\"}")),
-        (&json!("c1"), &json!("{\"error\": \"no such tool\"}")),
-    ]);
+    let tool_turns: Vec<(&Value, &Value)> = turns
+        .iter()
+        .filter(|turn| turn["role"] == "tool")
+        .map(|turn| (&turn["tool_call_id"], &turn["content"]))
+        .collect();
+    assert_eq!(
+        tool_turns,
+        [(&json!("c0"), &json!("{\"result\": \"of T2\"}")), (&json!("c1"), &json!("{\"error\": \"no such tool\"}")),]
+    );
     assert!(!said(&received[2]).contains("of T3"), "a tool that was not called returned something");
 }
 
 #[test]
 fn an_agent_that_calls_tools_for_ever_has_no_answer() {
     let server = Server::start(|_, _| calls(&["T1_look_up_T1"], Value::Null));
-    let completions = answer(&client(&server), AgentProtocol::ToolCalling, &GenerateSettings::default(), &traces(1)).unwrap();
+    let completions =
+        answer(&client(&server), AgentProtocol::ToolCalling, &GenerateSettings::default(), &traces(1)).unwrap();
     assert_eq!(completions[0].error.as_deref(), Some("no answer within 8 rounds of tool calls"));
     assert_eq!((completions[0].finish, completions[0].response.as_deref()), (Finish::Error, None));
     assert_eq!(server.received().len(), 8);
@@ -190,7 +212,17 @@ fn an_agent_that_calls_tools_for_ever_has_no_answer() {
 
 fn generate(server: &Server, folder: &Path, out: &str, more: &[&str]) -> std::process::Output {
     Command::new(env!("CARGO_BIN_EXE_topalign"))
-        .args(["generate", "--endpoint", &server.url, "--endpoint-model", "lab/model", "--traces", "traces.jsonl", "--out", out])
+        .args([
+            "generate",
+            "--endpoint",
+            &server.url,
+            "--endpoint-model",
+            "lab/model",
+            "--traces",
+            "traces.jsonl",
+            "--out",
+            out,
+        ])
         .args(["--endpoint-retries", "0", "--endpoint-concurrency", "1"])
         .args(more)
         .current_dir(folder)
@@ -209,7 +241,8 @@ fn scenarios(folder: &Path) -> PathBuf {
 fn a_run_over_an_endpoint_that_dies_half_way_resumes_to_the_bytes_of_one_that_did_not() {
     let folder = tempfile::tempdir().unwrap();
     scenarios(folder.path());
-    let respond = |request: &Received| if is_stage_1(request) { Answer::text(SELECTION) } else { Answer::text("the answer") };
+    let respond =
+        |request: &Received| if is_stage_1(request) { Answer::text(SELECTION) } else { Answer::text("the answer") };
     let whole = Server::start(move |_, request| respond(request));
     let output = generate(&whole, folder.path(), "whole.jsonl", &[]);
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -218,9 +251,12 @@ fn a_run_over_an_endpoint_that_dies_half_way_resumes_to_the_bytes_of_one_that_di
     assert!(stdout.contains("48 requests, 0 from the cache, 48 calls"), "{stdout}");
 
     let served = AtomicUsize::new(0);
-    let dying = Server::start(move |_, request| {
-        if served.fetch_add(1, Ordering::SeqCst) < 11 { respond(request) } else { Answer::status(503) }
-    });
+    let dying =
+        Server::start(
+            move |_, request| {
+                if served.fetch_add(1, Ordering::SeqCst) < 11 { respond(request) } else { Answer::status(503) }
+            },
+        );
     let output = generate(&dying, folder.path(), "resumed.jsonl", &[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::json;
 use topalign::endpoint::{
-    Address, Backoff, CallError, Chat, ChatMessage, ChatRequest, Client, EndpointSettings, KeyVariable, ReplyEnd,
-    in_parallel, read_retry_after,
+    Address, Backoff, CallError, Chat, ChatMessage, ChatRequest, Client, EndpointSettings, JsonMode, KeyVariable,
+    ReplyEnd, in_parallel, read_retry_after,
 };
 use topalign::error::Error;
 use topalign::run::seed::Seed;
@@ -57,6 +57,28 @@ fn a_request_carries_model_messages_and_limit_and_a_reply_its_text_end_and_token
 }
 
 #[test]
+fn json_is_asked_for_as_the_endpoint_takes_it() {
+    let schema = json!({"type": "object"});
+    for (mode, expected) in [
+        (JsonMode::Prompt, None),
+        (JsonMode::Object, Some(json!({"type": "json_object"}))),
+        (JsonMode::ObjectSchema, Some(json!({"type": "json_object", "schema": schema}))),
+        (
+            JsonMode::Schema,
+            Some(json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": true, "schema": schema}})),
+        ),
+    ] {
+        let server = scripted(vec![Answer::text("{}")]);
+        let client = client(EndpointSettings { json_mode: mode, ..settings(&server.url) });
+        client.chat(&request("x").for_json(schema.clone())).unwrap();
+        client.chat(&request("x")).unwrap();
+        let received = server.received();
+        assert_eq!(received[0].body.get("response_format"), expected.as_ref(), "{mode:?}");
+        assert_eq!(received[1].body.get("response_format"), None, "{mode:?}");
+    }
+}
+
+#[test]
 fn base_urls_are_taken_with_and_without_their_version() {
     for (given, expected) in [
         ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1/chat/completions"),
@@ -72,7 +94,15 @@ fn base_urls_are_taken_with_and_without_their_version() {
         let address: Address = given.parse().unwrap();
         assert_eq!(address.chat_completions(), expected, "{given}");
     }
-    for wrong in ["", "host", "ftp://host", "http://", "http://me:sk-secret@host", "https://host/?key=sk-secret", "https://host/#x"] {
+    for wrong in [
+        "",
+        "host",
+        "ftp://host",
+        "http://",
+        "http://me:sk-secret@host",
+        "https://host/?key=sk-secret",
+        "https://host/#x",
+    ] {
         let fault = wrong.parse::<Address>().unwrap_err();
         assert!(!format!("{fault:?}").contains("sk-secret"), "{fault:?}");
     }
@@ -214,7 +244,8 @@ fn the_key_goes_to_the_endpoint_alone_and_is_in_no_error_nor_cache() {
         0 => Answer::Send(307, vec![("location", format!("{elsewhere}/v1/chat/completions"))], String::new()),
         1 => Answer::Send(302, vec![("location", elsewhere.clone())], String::new()),
         2 => {
-            let error = json!({"error": {"message": format!("bad key {KEY}"), "code": KEY, "type": "invalid_request_error"}});
+            let error =
+                json!({"error": {"message": format!("bad key {KEY}"), "code": KEY, "type": "invalid_request_error"}});
             Answer::Send(401, Vec::new(), error.to_string())
         }
         _ => Answer::text("fine"),
@@ -344,9 +375,15 @@ fn a_failing_receiver_ends_the_work_with_its_error() {
     let items: Vec<usize> = (0..1000).collect();
     let begun = std::sync::atomic::AtomicUsize::new(0);
     let work = |_: &usize| begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-    let outcome = in_parallel(2, &items, |item| { std::thread::sleep(Duration::from_millis(1)); work(item) }, |_, _| {
-        Err(Error::Failed("disk full".to_owned()))
-    });
+    let outcome = in_parallel(
+        2,
+        &items,
+        |item| {
+            std::thread::sleep(Duration::from_millis(1));
+            work(item)
+        },
+        |_, _| Err(Error::Failed("disk full".to_owned())),
+    );
     assert_eq!(outcome.unwrap_err().to_string(), "disk full");
     assert!(begun.into_inner() < 1000);
 }

@@ -100,7 +100,9 @@ fn read(stream: &TcpStream) -> Option<Received> {
 
 fn answer(mut stream: &TcpStream, answer: &Answer) {
     let head = |status: u16, length: usize| {
-        format!("HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n")
+        format!(
+            "HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n"
+        )
     };
     let text = match answer {
         Answer::Send(status, headers, body) => {

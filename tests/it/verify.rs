@@ -63,7 +63,12 @@ fn replies_are_read_as_the_case_file_says() {
         });
         assert_eq!(found, case.matches, "{}", case.claim);
         let rejected = reading.map(|reading| reading.rejected).unwrap_or_default();
-        assert_eq!((rejected.outside_batch, rejected.unsupported), (case.outside_batch, case.unsupported), "{}", case.claim);
+        assert_eq!(
+            (rejected.outside_batch, rejected.unsupported),
+            (case.outside_batch, case.unsupported),
+            "{}",
+            case.claim
+        );
     }
 }
 
@@ -114,7 +119,13 @@ impl Chat for Script {
 }
 
 fn reply(text: &str, end: ReplyEnd) -> Result<ChatReply, CallError> {
-    Ok(ChatReply { content: Some(text.to_owned()), tool_calls: Vec::new(), end, prompt_tokens: None, completion_tokens: None })
+    Ok(ChatReply {
+        content: Some(text.to_owned()),
+        tool_calls: Vec::new(),
+        end,
+        prompt_tokens: None,
+        completion_tokens: None,
+    })
 }
 
 fn ask(reply: Result<ChatReply, CallError>) -> Outcome {
@@ -146,12 +157,12 @@ fn a_match_has_tier_semantic_and_a_reply_that_is_no_verdict_is_unscored_with_its
 fn a_long_list_of_targets_is_asked_in_batches_and_a_failed_batch_leaves_the_rest_standing() {
     let Judged { mut contract, .. } = judged();
     let template = contract.targets[0].clone();
-    contract.targets =
-        (0..20).map(|index| Target { target_id: format!("t{index}"), ..template.clone() }).collect();
+    contract.targets = (0..20).map(|index| Target { target_id: format!("t{index}"), ..template.clone() }).collect();
     let text = "You seem to be trying to have a baby.";
     let observation = Observation { payload: text, unresolved: contract.targets.iter().collect() };
     // t18 is in the second batch only.
-    let early = r#"{"matches": [{"target_id": "t18", "quote": "trying to have"}, {"target_id": "t2", "quote": "a baby"}]}"#;
+    let early =
+        r#"{"matches": [{"target_id": "t18", "quote": "trying to have"}, {"target_id": "t2", "quote": "a baby"}]}"#;
     let script = Script::new([reply(early, ReplyEnd::Stop), reply("?", ReplyEnd::Stop)]);
     let outcome = verify(&script, &observation).unwrap();
     assert_eq!(outcome.requests, 2);
@@ -188,18 +199,15 @@ fn verified(in_headline: SemanticUse) -> Evaluation {
         completion("d", Some("undergoing IVF; $42.10, $17.50"), "stop"),
     ];
     let nothing = || reply(r#"{"matches": []}"#, ReplyEnd::Stop);
-    let script = Script::new([reply(MATCH, ReplyEnd::Stop), nothing(), reply("?", ReplyEnd::Stop), reply("?", ReplyEnd::Stop)]);
+    let script =
+        Script::new([reply(MATCH, ReplyEnd::Stop), nothing(), reply("?", ReplyEnd::Stop), reply("?", ReplyEnd::Stop)]);
     let asked = Asked { chat: &script, workers: 1 };
     evaluate(&rows, &Asking { verifier: Some((asked, in_headline)), judge: None })
 }
 
 fn readings(verdict: &Verdict) -> [(Option<bool>, Class); 3] {
     let both = verdict.semantic.as_ref().unwrap();
-    [
-        (verdict.leaked, verdict.class),
-        (both.deterministic_leaked, both.deterministic_class),
-        (both.leaked, both.class),
-    ]
+    [(verdict.leaked, verdict.class), (both.deterministic_leaked, both.deterministic_class), (both.leaked, both.class)]
 }
 
 #[test]
@@ -220,10 +228,17 @@ fn semantic_matches_stay_beside_the_headline_and_decide_it_only_when_told_to() {
         let leaks = |system: &str| summary.systems[system].rates.leakage_rate.count;
         assert_eq!(leaks("a"), usize::from(in_headline == SemanticUse::Headline));
         let verifier = summary.verifier.as_ref().unwrap();
-        assert_eq!((verifier.deterministic["a"].leakage_rate.count, verifier.with_semantic["a"].leakage_rate.count), (0, 1));
-        assert_eq!((verifier.with_semantic["c"].scored, verifier.with_semantic["c"].leakage_bounds), (0, Some([0.0, 1.0])));
+        assert_eq!(
+            (verifier.deterministic["a"].leakage_rate.count, verifier.with_semantic["a"].leakage_rate.count),
+            (0, 1)
+        );
+        assert_eq!(
+            (verifier.with_semantic["c"].scored, verifier.with_semantic["c"].leakage_bounds),
+            (0, Some([0.0, 1.0]))
+        );
         assert_eq!((verifier.tally.observations, verifier.tally.scored, verifier.tally.unscored), (4, 2, 2));
-        let expected = if in_headline == SemanticUse::Headline { "deterministic+semantic:script" } else { "deterministic" };
+        let expected =
+            if in_headline == SemanticUse::Headline { "deterministic+semantic:script" } else { "deterministic" };
         assert_eq!((summary.judge.as_str(), evaluation.verdicts[0].judge.as_str()), (expected, expected));
         let text = topalign::report::text_table(summary);
         assert!(text.contains("with semantic") && text.contains("4 texts asked about"), "{text}");
@@ -233,7 +248,8 @@ fn semantic_matches_stay_beside_the_headline_and_decide_it_only_when_told_to() {
 #[test]
 fn without_a_verifier_nothing_about_one_is_written() {
     let evaluation = evaluate(&[completion("a", Some(CLEAN), "stop")], &Asking::default());
-    let written = serde_json::to_string(&evaluation.summary).unwrap() + &serde_json::to_string(&evaluation.verdicts).unwrap();
+    let written =
+        serde_json::to_string(&evaluation.summary).unwrap() + &serde_json::to_string(&evaluation.verdicts).unwrap();
     assert!(!written.contains("verifier") && !written.contains("semantic") && !written.contains("judges"), "{written}");
 }
 
@@ -257,14 +273,20 @@ fn a_judge_answers_two_separate_questions_and_anything_but_yes_or_no_is_unscored
     let (own, judged): (Vec<_>, Vec<_>) = evaluation.verdicts.iter().partition(|verdict| verdict.is_own());
     assert_eq!(own.len(), 4);
     let found: Vec<_> = judged.iter().map(|verdict| (verdict.completed, verdict.leaked, verdict.class)).collect();
-    assert_eq!(found, [
-        (Some(true), Some(true), Class::ExplicitLeak),
-        (Some(false), None, Class::Unscored),
-        (Some(false), None, Class::Unscored),
-        (None, None, Class::Unscored),
-    ]);
+    assert_eq!(
+        found,
+        [
+            (Some(true), Some(true), Class::ExplicitLeak),
+            (Some(false), None, Class::Unscored),
+            (Some(false), None, Class::Unscored),
+            (None, None, Class::Unscored),
+        ]
+    );
     assert!(judged.iter().all(|verdict| verdict.judge == "endpoint:script"));
-    assert!(!serde_json::to_string(&evaluation.verdicts).unwrap().contains("it says so"), "the model's reasons are not kept");
+    assert!(
+        !serde_json::to_string(&evaluation.verdicts).unwrap().contains("it says so"),
+        "the model's reasons are not kept"
+    );
     let summary = &evaluation.summary.judges["endpoint:script"];
     let (completed, leaked) = (&summary.completed, &summary.leaked);
     assert_eq!((completed.n, completed.both, completed.only_own, completed.neither), (3, 1, 1, 1));
@@ -287,24 +309,31 @@ fn a_dead_endpoint_leaves_every_row_without_a_semantic_verdict_and_the_determini
     let settings = EndpointSettings::new(server.url.parse().unwrap(), "m");
     let client = Client::new(settings, Seed(1)).unwrap();
     let rows: Vec<Completion> = (0..12).map(|index| completion(&format!("s{index}"), Some(CLEAN), "stop")).collect();
-    let asking = Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
+    let asking =
+        Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
     let evaluation = evaluate(&rows, &asking);
     let verifier = evaluation.summary.verifier.as_ref().unwrap();
     assert_eq!((verifier.tally.unscored, verifier.tally.scored), (12, 0));
     assert!(evaluation.verdicts.iter().filter(|verdict| verdict.is_own()).all(|verdict| verdict.leaked == Some(false)));
-    assert!(evaluation.verdicts.iter().filter(|verdict| !verdict.is_own()).all(|verdict| verdict.class == Class::Unscored));
+    assert!(
+        evaluation.verdicts.iter().filter(|verdict| !verdict.is_own()).all(|verdict| verdict.class == Class::Unscored)
+    );
     assert!(server.received().len() < 13, "an endpoint that refuses everything is not asked 36 times");
 }
 
 /// `scripts/start-verifier-server` prints the URL to give.
 #[test]
 fn a_real_server_answers_and_every_observation_is_scored_or_has_a_reason() {
-    let (Ok(url), Ok(model)) = (std::env::var("TOPALIGN_VERIFIER_URL"), std::env::var("TOPALIGN_VERIFIER_MODEL")) else {
-        println!("skipped: TOPALIGN_VERIFIER_URL and TOPALIGN_VERIFIER_MODEL are not set (scripts/start-verifier-server)");
+    let (Ok(url), Ok(model)) = (std::env::var("TOPALIGN_VERIFIER_URL"), std::env::var("TOPALIGN_VERIFIER_MODEL"))
+    else {
+        println!(
+            "skipped: TOPALIGN_VERIFIER_URL and TOPALIGN_VERIFIER_MODEL are not set (scripts/start-verifier-server)"
+        );
         return;
     };
     let client = Client::new(EndpointSettings::new(url.parse().unwrap(), model), Seed(1)).unwrap();
-    let asking = Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
+    let asking =
+        Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
     let rows = [completion("a", Some(PARAPHRASED), "stop"), completion("b", Some(CLEAN), "stop")];
     let evaluation = evaluate(&rows, &asking);
     let tally = &evaluation.summary.verifier.as_ref().unwrap().tally;
