@@ -84,16 +84,16 @@ pub struct ParameterCounts {
     pub tensors: usize,
 }
 
-/// What only a complete run knows. Timings are of the process that finished it, not of those it resumed.
+/// What only a complete run knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// When it ended, RFC 3339.
     pub finished_at: String,
-    /// Wall time from loading to export.
+    /// Wall time from loading to export, and the logged steps of the processes that a resumed run continued.
     pub seconds: f64,
-    /// Of which in optimizer steps.
+    /// Of which in optimizer steps, whichever process made them.
     pub step_seconds: f64,
-    /// Of which computing the reference's log-probabilities (DPO).
+    /// Of which computing the reference's log-probabilities (DPO), or reading them from the cache.
     pub reference_seconds: Option<f64>,
     /// Tokens read over the whole run.
     pub tokens: u64,
