@@ -11,11 +11,13 @@ mod frame;
 mod label;
 mod note;
 mod phrase;
+mod propose;
 mod scene;
 mod template;
 mod write;
 
 pub use count::Counts;
+pub use propose::{Drawing, Wanted, propose};
 pub use write::{Inputs, write};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -125,7 +125,9 @@ impl Stages {
 
     fn is_complete(&self, name: &str, inputs: &str, outputs: &[&str]) -> bool {
         self.records.get(name).is_some_and(|record| {
-            record.complete && record.inputs == inputs && self.digests(outputs).is_ok_and(|found| found == record.outputs)
+            record.complete
+                && record.inputs == inputs
+                && self.digests(outputs).is_ok_and(|found| found == record.outputs)
         })
     }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use topalign::build::{Drawing, Wanted, propose};
 use topalign::completion::{Completion, Finish};
-use topalign::endpoint::{Client, EndpointSettings};
+use topalign::dataset::PairKind;
+use topalign::endpoint::{CallError, Client, EndpointSettings};
 use topalign::error::Error;
 use topalign::generate::{AgentProtocol, EndpointAgent};
 use topalign::prompt::Mitigation;
@@ -282,4 +284,27 @@ fn a_key_given_in_place_of_its_variable_is_in_no_message() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("environment variable") && !stderr.contains("sk-secret"), "{stderr}");
     assert!(server.received().is_empty());
+}
+
+#[test]
+fn proposals_differ_by_seed_and_only_an_explicit_leak_is_told_the_conclusion() {
+    let server =
+        Server::start(
+            |number, _| if number == 1 { Answer::completion("half", "length") } else { Answer::text(" a draft \n") },
+        );
+    let client = client(&server);
+    let trace = Trace { sensitive_conclusion: "a secret thing".to_owned(), ..trace("test/0") };
+    let drawing = Drawing { token_limit: 50, temperature: 0.8, seed: Seed(3) };
+    let drafts = propose(&client, &trace, (Wanted::Chosen, 3), drawing);
+    assert_eq!(drafts, [Ok("a draft".to_owned()), Err(CallError::Truncated), Ok("a draft".to_owned())]);
+    for kind in PairKind::ALL {
+        assert_eq!(propose(&client, &trace, (Wanted::Rejected(kind), 1), drawing), [Ok("a draft".to_owned())]);
+    }
+    let received = server.received();
+    let told: Vec<bool> = received.iter().map(|request| said(request).contains("a secret thing")).collect();
+    assert_eq!(told, [false, false, false, true, false, false]);
+    let seeds: std::collections::BTreeSet<u64> =
+        received.iter().map(|request| request.body["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds.len(), 6);
+    assert!(received.iter().all(|request| said(request).contains("of T1") && !said(request).contains("of T3")));
 }
