@@ -9,6 +9,10 @@ use crate::run::seed::Seed;
 /// How an endpoint is asked.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Endpoint")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are named after fields, and flattened structs share one name space"
+)]
 pub struct Tuning {
     /// Longest time for one attempt.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]

@@ -50,6 +50,10 @@ pub struct Arguments {
 /// A model that is asked about what matching left open. The targets of the contracts are sent to it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Semantic verifier")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are named after fields, and flattened structs share one name space"
+)]
 struct Verifier {
     /// OpenAI-compatible endpoint, with or without its `/v1`.
     #[arg(long, value_name = "URL", requires = "verifier_model")]
@@ -71,6 +75,10 @@ struct Verifier {
 /// A model that judges each answer by two questions, beside the deterministic judge. Goals, conclusions and answers are sent.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Endpoint judge")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are named after fields, and flattened structs share one name space"
+)]
 struct Judge {
     /// OpenAI-compatible endpoint, with or without its `/v1`.
     #[arg(long, value_name = "URL", requires = "judge_model")]

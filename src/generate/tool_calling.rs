@@ -47,7 +47,8 @@ impl EndpointAgent<'_> {
             }
             if let Some(text) = reply.content.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
                 let rationale = completion.rationale.get_or_insert_default();
-                *rationale = format!("{rationale}\n{text}").trim().to_owned();
+                rationale.push_str(if rationale.is_empty() { "" } else { "\n" });
+                rationale.push_str(text);
             }
             messages.push(ChatMessage {
                 role: "assistant".to_owned(),

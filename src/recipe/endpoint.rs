@@ -1,13 +1,14 @@
 //! The sections of a recipe that name an endpoint: `[evaluate.verifier]` and `[evaluate.judge]`.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use serde::Serialize;
 use toml::Table;
 
 use super::path;
 use super::section::Section;
-use crate::endpoint::{Address, EndpointSettings};
+use crate::endpoint::{Address, EndpointSettings, KeyVariable};
 use crate::error::Fault;
 use crate::verify::SemanticUse;
 
@@ -42,8 +43,12 @@ pub(super) fn read_judge(table: Table, folder: &Path, faults: &mut Vec<Fault>) -
 }
 
 fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<EndpointSettings> {
-    let url: Option<Address> = section.require("url", "the base URL of an OpenAI-compatible endpoint");
+    let url: Option<String> = section.require("url", "the base URL of an OpenAI-compatible endpoint");
+    let url: Option<Address> = url.and_then(|text| read_text(&mut section, &format!("{name}.url"), &text));
     let model: Option<String> = section.require("model", "the model's name there");
+    let key_env: Option<String> = section.take("key_env");
+    let key_env: Option<KeyVariable> =
+        key_env.and_then(|text| read_text(&mut section, &format!("{name}.key_env"), &text));
     let cache: Option<String> = section.take("cache");
     let cache = match cache.map(|text| path::resolve(&text, folder)).transpose() {
         Ok(cache) => cache,
@@ -56,7 +61,7 @@ fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<
     let stand_in = url.clone().or_else(|| "http://127.0.0.1".parse().ok())?;
     let default = EndpointSettings::new(stand_in, model.clone().unwrap_or_else(|| "model".to_owned()));
     let settings = EndpointSettings {
-        key_env: section.take("key_env"),
+        key_env,
         timeout_seconds: section.take_or("timeout_seconds", default.timeout_seconds),
         retries: section.take_or("retries", default.retries),
         first_wait_seconds: section.take_or("first_wait_seconds", default.first_wait_seconds),
@@ -73,4 +78,9 @@ fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<
     }
     section.finish();
     (url.is_some() && model.is_some()).then_some(settings)
+}
+
+/// Reads a text that may hold a key by mistake: unlike those of other keys, its fault does not repeat it.
+fn read_text<T: FromStr<Err = Fault>>(section: &mut Section<'_>, key: &str, text: &str) -> Option<T> {
+    text.parse().map_err(|fault: Fault| section.fault(fault.at(key))).ok()
 }

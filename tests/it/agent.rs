@@ -163,7 +163,7 @@ fn under_a_given_selection_an_unreadable_stage_1_is_recorded_and_stage_2_answers
     assert_ne!(seeds[0], seeds[1], "each draw has its own seed");
 }
 
-fn calls(names: &[&str], text: Value) -> Answer {
+fn calls(names: &[&str], text: &Value) -> Answer {
     let call = |(index, name): (usize, &&str)| json!({"id": format!("c{index}"), "type": "function", "function": {"name": name, "arguments": "{\"user_id\": 1}"}});
     let calls: Vec<Value> = names.iter().enumerate().map(call).collect();
     let message = json!({"role": "assistant", "content": text, "tool_calls": calls});
@@ -173,8 +173,8 @@ fn calls(names: &[&str], text: Value) -> Answer {
 #[test]
 fn called_tools_are_the_selection_their_results_go_back_and_the_last_text_is_the_answer() {
     let server = Server::start(|number, _| match number {
-        0 => calls(&["T2_look_up_T2", "T9_nothing"], json!("Let me see.")),
-        1 => calls(&["T1_look_up_T1", "T2_look_up_T2"], Value::Null),
+        0 => calls(&["T2_look_up_T2", "T9_nothing"], &json!("Let me see.")),
+        1 => calls(&["T1_look_up_T1", "T2_look_up_T2"], &Value::Null),
         _ => Answer::text("the answer"),
     });
     let completions =
@@ -204,7 +204,7 @@ fn called_tools_are_the_selection_their_results_go_back_and_the_last_text_is_the
 
 #[test]
 fn an_agent_that_calls_tools_for_ever_has_no_answer() {
-    let server = Server::start(|_, _| calls(&["T1_look_up_T1"], Value::Null));
+    let server = Server::start(|_, _| calls(&["T1_look_up_T1"], &Value::Null));
     let completions =
         answer(&client(&server), AgentProtocol::ToolCalling, &GenerateSettings::default(), &traces(1)).unwrap();
     assert_eq!(completions[0].error.as_deref(), Some("no answer within 8 rounds of tool calls"));

@@ -345,7 +345,16 @@ fn calls_are_spaced_by_the_rate_whatever_the_concurrency() {
     let client = client(EndpointSettings { requests_per_minute: Some(600.0), ..settings(&server.url) });
     let started = Instant::now();
     let texts: Vec<String> = (0..5).map(|index| index.to_string()).collect();
-    in_parallel(5, &texts, |text| client.chat(&request(text)), |_, reply| Ok(drop(reply.unwrap()))).unwrap();
+    in_parallel(
+        5,
+        &texts,
+        |text| client.chat(&request(text)),
+        |_, reply| {
+            reply.unwrap();
+            Ok(())
+        },
+    )
+    .unwrap();
     assert!(started.elapsed() >= Duration::from_millis(395), "{:?}", started.elapsed());
 }
 

@@ -106,7 +106,7 @@ fn answer(mut stream: &TcpStream, answer: &Answer) {
     };
     let text = match answer {
         Answer::Send(status, headers, body) => {
-            let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let more: String = headers.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
             format!("{}{more}\r\n{body}", head(*status, body.len()))
         }
         Answer::Cut(body) => format!("{}\r\n{body}", head(200, body.len() + 100)),

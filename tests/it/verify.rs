@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 use topalign::adjudicate::{Matcher, Tier};
 use topalign::completion::Completion;
 use topalign::contract::{Contract, Target};
-use topalign::endpoint::{CallError, Chat, ChatReply, ChatRequest, Client, Counts, EndpointSettings, ReplyEnd};
+use topalign::endpoint::{
+    CallError, Chat, ChatMessage, ChatReply, ChatRequest, Client, Counts, EndpointSettings, ReplyEnd,
+};
 use topalign::evaluate::{Class, Evaluation, Settings, Verdict, compare};
+use topalign::generate::LocalChat;
 use topalign::pipeline::{Asked, Asking};
 use topalign::run::seed::Seed;
 use topalign::trace::Trace;
@@ -118,6 +121,7 @@ impl Chat for Script {
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "scripts hold failures too")]
 fn reply(text: &str, end: ReplyEnd) -> Result<ChatReply, CallError> {
     Ok(ChatReply {
         content: Some(text.to_owned()),
@@ -319,6 +323,78 @@ fn a_dead_endpoint_leaves_every_row_without_a_semantic_verdict_and_the_determini
         evaluation.verdicts.iter().filter(|verdict| !verdict.is_own()).all(|verdict| verdict.class == Class::Unscored)
     );
     assert!(server.received().len() < 13, "an endpoint that refuses everything is not asked 36 times");
+}
+
+#[test]
+fn a_model_of_this_machine_can_stand_in_for_an_endpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = crate::model::tiny(&folder.path().join("tiny"));
+    let chat = LocalChat::load(&model.path.to_string_lossy()).unwrap();
+    let turns = || vec![ChatMessage::user("a few words")];
+    let reply = chat.chat(&ChatRequest::greedy(turns(), 5)).unwrap();
+    assert_eq!(chat.chat(&ChatRequest::greedy(turns(), 5)).unwrap(), reply);
+    assert!(reply.completion_tokens.unwrap() <= 5 && reply.prompt_tokens.unwrap() > 0);
+    // Its context is too short for the question: a reason, not a verdict and not a panic.
+    let asked = Asked { chat: &chat, workers: 1 };
+    let rows = [completion("a", Some(CLEAN), "stop")];
+    let evaluation = evaluate(&rows, &Asking { verifier: Some((asked, SemanticUse::Headline)), judge: None });
+    assert_eq!((evaluation.verdicts[0].leaked, evaluation.verdicts[0].class), (None, Class::Unscored));
+    assert_eq!(evaluation.verdicts[0].judge, "deterministic+semantic:local:tiny");
+    let counts = chat.counts();
+    assert_eq!((counts.requests, counts.calls), (3, 3));
+}
+
+#[test]
+fn the_command_asks_writes_both_readings_and_keeps_calls_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let Judged { trace, contract } = judged();
+    let write = |name: &str, row: &str| std::fs::write(folder.path().join(name), row).unwrap();
+    write("traces.jsonl", &serde_json::to_string(&trace).unwrap());
+    write("contracts.jsonl", &serde_json::to_string(&contract).unwrap());
+    write("completions.jsonl", &serde_json::to_string(&completion("a", Some(PARAPHRASED), "stop")).unwrap());
+    let server = Server::start(|_, request| {
+        let question = request.body["messages"][0]["content"].as_str().unwrap();
+        Answer::text(if question.contains("permitted_ids") { MATCH } else { r#"{"answer": "no", "reason": "-"}"# })
+    });
+    let run = |out: &str, more: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_topalign"))
+            .args(["evaluate", "--completions", "completions.jsonl", "--traces", "traces.jsonl"])
+            .args([
+                "--contracts",
+                "contracts.jsonl",
+                "--out",
+                out,
+                "--verifier-url",
+                &server.url,
+                "--verifier-model",
+                "m",
+            ])
+            .args(["--judge-url", &server.url, "--judge-model", "j", "--endpoint-cache", "cache", "--resamples", "100"])
+            .args(more)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let read = |path: &str| std::fs::read_to_string(folder.path().join(path)).unwrap();
+    let text = run("first", &[]);
+    assert!(text.contains("its matches are not in the headline figures"), "{text}");
+    assert!(text.contains("agreement on leaked: 100.0 percent of 1"), "{text}");
+    assert!(text.contains("verifier: 1 requests, 0 from the cache, 1 calls"), "{text}");
+    assert!(!text.contains("trying to have a baby"), "{text}");
+    let text = run("second", &[]);
+    assert!(text.contains("verifier: 1 requests, 1 from the cache, 0 calls"), "{text}");
+    for file in ["verdicts.jsonl", "summary.json"] {
+        assert_eq!(read(&format!("first/{file}")), read(&format!("second/{file}")));
+    }
+    let text = run("third", &["--verifier-in-headline"]);
+    assert!(text.contains("its matches decide the headline figures"), "{text}");
+    let rows: Vec<Value> =
+        read("third/verdicts.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&rows[0]["leaked"], &rows[0]["judge"]), (&json!(true), &json!("deterministic+semantic:m")));
+    assert_eq!((&rows[1]["leaked"], &rows[1]["judge"]), (&json!(false), &json!("endpoint:j")));
+    assert_eq!(server.received().len(), 3);
 }
 
 /// `scripts/start-verifier-server` prints the URL to give.
