@@ -35,6 +35,9 @@ pub struct Tuning {
     /// What a request for JSON holds beside the prompt; the reply is read as strictly under each.
     #[arg(long, value_enum, default_value_t)]
     endpoint_json_mode: JsonMode,
+    /// Prices of a million prompt and reply tokens, for the cost in the counts.
+    #[arg(long, value_name = "PROMPT,REPLY")]
+    endpoint_prices: Option<String>,
 }
 
 impl Tuning {
@@ -53,6 +56,7 @@ impl Tuning {
             cache: self.endpoint_cache.clone(),
             token_limit_field: self.endpoint_token_field,
             json_mode: self.endpoint_json_mode,
+            prices: self.endpoint_prices.as_deref().map(str::parse).transpose()?,
             ..EndpointSettings::new(url.parse()?, model)
         };
         Client::new(settings, seed)

@@ -239,6 +239,9 @@ impl Chat for Client {
     }
 
     fn counts(&self) -> Counts {
-        self.with_state(|state| state.counts.clone()).summed_up()
+        let mut counts = self.with_state(|state| state.counts.clone()).summed_up();
+        let prices = self.settings.prices.filter(|_| counts.uncounted_replies == 0);
+        counts.cost = prices.map(|prices| prices.of(counts.prompt_tokens, counts.completion_tokens));
+        counts
     }
 }

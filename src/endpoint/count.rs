@@ -28,6 +28,8 @@ pub struct Counts {
     pub completion_tokens: u64,
     /// Replies whose tokens the endpoint did not count: the sums are too low by them.
     pub uncounted_replies: usize,
+    /// What the counted tokens cost; absent without prices, or where replies were not counted.
+    pub cost: Option<f64>,
     /// Seconds of each successful call, in the order in which they ended.
     #[serde(skip)]
     seconds: Vec<f64>,
@@ -90,6 +92,9 @@ impl fmt::Display for Counts {
         )?;
         if self.uncounted_replies > 0 {
             write!(formatter, " ({} replies uncounted)", self.uncounted_replies)?;
+        }
+        if let Some(cost) = self.cost {
+            write!(formatter, "; cost {cost:.4}")?;
         }
         if let (Some(median), Some(p95)) = (self.median_seconds, self.p95_seconds) {
             write!(formatter, "; a call took {median:.2} s (median), {p95:.2} s (95%)")?;

@@ -29,7 +29,7 @@ pub use count::Counts;
 pub use key::KeyVariable;
 pub use parallel::in_parallel;
 pub use retry::{Backoff, read_retry_after};
-pub use settings::{EndpointSettings, JsonMode, TokenLimitField};
+pub use settings::{EndpointSettings, JsonMode, Prices, TokenLimitField};
 
 /// A model that answers chat requests.
 pub trait Chat {

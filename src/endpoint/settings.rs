@@ -45,6 +45,42 @@ pub struct EndpointSettings {
     /// How JSON is asked for where a reply must be JSON.
     #[serde(default)]
     pub json_mode: JsonMode,
+    /// What tokens cost there; absent leaves the cost open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+}
+
+/// Prices of a million tokens, in any one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Of prompts.
+    pub prompt: f64,
+    /// Of replies.
+    pub reply: f64,
+}
+
+impl Prices {
+    /// What so many tokens cost.
+    pub(super) fn of(self, prompt_tokens: u64, completion_tokens: u64) -> f64 {
+        (self.prompt * prompt_tokens as f64 + self.reply * completion_tokens as f64) / 1e6
+    }
+}
+
+impl std::str::FromStr for Prices {
+    type Err = Fault;
+
+    /// `0.15,0.60`: of prompts, then of replies.
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let fault = || {
+            Fault::new("prices are two numbers")
+                .got(text)
+                .expected("prompt,reply for a million tokens each, e.g. `0.15,0.60`")
+        };
+        let (prompt, reply) = text.split_once(',').ok_or_else(fault)?;
+        let number = |text: &str| text.trim().parse::<f64>().map_err(|_| fault());
+        Ok(Self { prompt: number(prompt)?, reply: number(reply)? })
+    }
 }
 
 /// What a request for JSON holds beside the prompt's own words. The reply is read as strictly under each.
@@ -111,6 +147,7 @@ impl EndpointSettings {
             cache: None,
             token_limit_field: TokenLimitField::default(),
             json_mode: JsonMode::default(),
+            prices: None,
         }
     }
 
@@ -135,6 +172,9 @@ impl EndpointSettings {
         check("longest_wait_seconds", is_wait(self.longest_wait_seconds), "at least 0 and at most 86400");
         check("retries", self.retries <= 20, "at most 20");
         check("requests_per_minute", self.requests_per_minute.is_none_or(is_positive), "above 0");
+        let is_price = |value: f64| value.is_finite() && value >= 0.0;
+        let are_prices = self.prices.is_none_or(|prices| is_price(prices.prompt) && is_price(prices.reply));
+        check("prices", are_prices, "at least 0");
         check("concurrency", (1..=256).contains(&self.concurrency), "at least 1 and at most 256");
         faults
     }

@@ -63,7 +63,9 @@ impl Asking<'_> {
     ) -> Result<Judged> {
         let mut models = Models::default();
         let mut calls = BTreeMap::new();
-        let open = unresolved(completions, traces, contracts)?;
+        // Without anybody to ask the texts need not be searched twice.
+        let asks = self.verifier.is_some() || self.judge.is_some();
+        let open = if asks { unresolved(completions, traces, contracts)? } else { Vec::new() };
         if let Some((asked, in_headline)) = self.verifier {
             models.semantic = Some(verify(asked, in_headline, &open, &progress)?);
             calls.insert("verifier", asked.chat.counts());

@@ -70,6 +70,7 @@ fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<
         concurrency: section.take_or("concurrency", default.concurrency),
         token_limit_field: section.take_or("token_limit_field", default.token_limit_field),
         json_mode: section.take_or("json_mode", default.json_mode),
+        prices: section.take("prices"),
         cache,
         ..default
     };

@@ -8,6 +8,7 @@ mod example;
 mod figure;
 mod folder;
 mod html;
+mod models;
 mod page;
 mod results;
 mod select;

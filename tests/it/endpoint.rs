@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use topalign::endpoint::{
     Address, Backoff, CallError, Chat, ChatMessage, ChatRequest, Client, EndpointSettings, JsonMode, KeyVariable,
-    ReplyEnd, in_parallel, read_retry_after,
+    Prices, ReplyEnd, in_parallel, read_retry_after,
 };
 use topalign::error::Error;
 use topalign::run::seed::Seed;
@@ -313,6 +313,24 @@ fn a_question_is_asked_once_and_another_model_or_limit_is_another_question() {
     assert_eq!(server.received().len(), 4);
     for (path, content) in files(folder.path()) {
         assert!(!content.contains("be brief"), "{path} holds the question");
+    }
+}
+
+#[test]
+fn cost_is_that_of_the_counted_tokens_and_absent_where_a_reply_was_not_counted() {
+    let uncounted = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}).to_string();
+    let server = scripted(vec![Answer::text("fine"), Answer::text("fine"), Answer::Send(200, Vec::new(), uncounted)]);
+    let prices = "2, 10".parse().unwrap();
+    assert_eq!(prices, Prices { prompt: 2.0, reply: 10.0 });
+    let client = client(EndpointSettings { prices: Some(prices), ..settings(&server.url) });
+    client.chat(&request("a")).unwrap();
+    client.chat(&request("b")).unwrap();
+    let cost = client.counts().cost.unwrap();
+    assert!((cost - (2.0 * 14.0 + 10.0 * 6.0) / 1e6).abs() < 1e-12, "{cost}");
+    client.chat(&request("c")).unwrap();
+    assert_eq!((client.counts().cost, client.counts().uncounted_replies), (None, 1));
+    for wrong in ["", "1", "a,b", "1;2"] {
+        wrong.parse::<Prices>().unwrap_err();
     }
 }
 

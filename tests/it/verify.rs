@@ -383,6 +383,17 @@ fn the_command_asks_writes_both_readings_and_keeps_calls_apart() {
     assert!(text.contains("agreement on leaked: 100.0 percent of 1"), "{text}");
     assert!(text.contains("verifier: 1 requests, 0 from the cache, 1 calls"), "{text}");
     assert!(!text.contains("trying to have a baby"), "{text}");
+    let report = std::process::Command::new(env!("CARGO_BIN_EXE_topalign"))
+        .args(["report", "first"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let page = read("first/report.html");
+    crate::report::elements(&page);
+    for part in ["With a semantic verifier", "Judged by endpoint:j", "Agreement with the deterministic judge"] {
+        assert!(page.contains(part), "{part}");
+    }
     let text = run("second", &[]);
     assert!(text.contains("verifier: 1 requests, 1 from the cache, 0 calls"), "{text}");
     for file in ["verdicts.jsonl", "summary.json"] {
