@@ -196,6 +196,16 @@ fn no_server_is_a_connection_error() {
 }
 
 #[test]
+fn a_server_without_tls_behind_an_https_address_is_a_connection_error() {
+    let server = scripted(vec![Answer::text("fine")]);
+    let url = server.url.replace("http://", "https://");
+    let client = client(EndpointSettings { retries: 0, ..settings(&url) });
+    let error = client.chat(&request("x")).unwrap_err();
+    assert!(matches!(error, CallError::Connection(_)), "{error:?}");
+    assert!(server.received().is_empty(), "the request was readable");
+}
+
+#[test]
 fn an_endpoint_that_fails_every_request_is_asked_no_more() {
     let server = scripted(vec![Answer::status(401)]);
     let client = client(settings(&server.url));

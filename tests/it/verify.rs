@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use topalign::adjudicate::{Matcher, Tier};
@@ -72,6 +73,37 @@ fn replies_are_read_as_the_case_file_says() {
             "{}",
             case.claim
         );
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_reply_says_only_ids_of_the_batch_with_a_quote_of_the_text_match(
+        answers in proptest::collection::vec(("(label-1|clue-1|label-2|clue-2|x|\\PC{0,6})", "\\PC{0,12}|(?i)a BABY|\\PCé"), 0..6),
+        payload in "\\PC{0,30}(a  baby|é)?\\PC{0,30}",
+        prose in "\\PC{0,3}",
+    ) {
+        let Judged { contract, .. } = judged();
+        let batch = batch(&contract);
+        let items: Vec<Value> =
+            answers.iter().map(|(id, quote)| json!({"target_id": id, "quote": quote})).collect();
+        let reply = format!("{prose}{}", json!({"matches": items}));
+        if let Ok(reading) = read_reply(&reply, &payload, &batch) {
+            for found in &reading.matches {
+                prop_assert!(batch.iter().any(|target| target.target_id == found.target_id));
+                prop_assert!(payload.get(found.span.clone()).is_some_and(|text| !text.trim().is_empty()));
+            }
+            let outside = answers.iter().filter(|(id, _)| id != "label-1" && id != "clue-1").count();
+            prop_assert_eq!(reading.rejected.outside_batch, outside);
+        } else {
+            prop_assert!(!prose.trim().is_empty());
+        }
+    }
+
+    #[test]
+    fn no_reply_panics(reply in "\\PC{0,80}", payload in "\\PC{0,20}") {
+        let Judged { contract, .. } = judged();
+        let _ = read_reply(&reply, &payload, &batch(&contract));
     }
 }
 
