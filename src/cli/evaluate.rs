@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::Console;
+use super::build::read_split;
 use super::endpoint::Tuning;
 use crate::completion::Completion;
 use crate::contract::Contract;
@@ -33,6 +34,9 @@ pub struct Arguments {
     /// Folder for `verdicts.jsonl` and `summary.json`, and `calls.json` where models are asked.
     #[arg(long)]
     out: PathBuf,
+    /// `split.json`: donors of the negative control then stay within a part.
+    #[arg(long)]
+    split: Option<PathBuf>,
     /// Seed of resampling and of the negative control.
     #[arg(long, default_value_t = 2027)]
     seed: u64,
@@ -105,7 +109,9 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let settings = Settings { resamples: arguments.resamples, seed: Seed(arguments.seed) };
     let verifier = arguments.verifier.open(arguments)?;
     let judge = arguments.judge.open(arguments)?;
+    let parts = arguments.split.as_deref().map(read_split).transpose()?.unwrap_or_default();
     let asking = Asking {
+        parts: Some(&parts),
         verifier: verifier.as_ref().map(|model| (model.asked(), arguments.verifier.semantic_use())),
         judge: judge.as_ref().map(Asked::from),
     };

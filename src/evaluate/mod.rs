@@ -23,10 +23,13 @@ pub use verdict::{
     Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict, judge,
 };
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
+use crate::dataset::Part;
 use crate::error::Result;
 use crate::statistic::Resampling;
 use crate::trace::Trace;
@@ -43,9 +46,12 @@ pub struct Evaluation {
     pub summary: Summary,
 }
 
-/// What models say beside the deterministic judge.
+/// What an evaluation may know beside its inputs.
 #[derive(Debug, Clone, Default)]
-pub struct Models {
+pub struct Beside {
+    /// The part of a split that each trace belongs to: the donors of the negative control never cross parts. Traces that it
+    /// does not name pair among themselves.
+    pub parts: BTreeMap<String, Part>,
     /// A semantic verifier's outcomes.
     pub semantic: Option<Semantic>,
     /// Another judge's answers.
@@ -63,10 +69,10 @@ pub fn evaluate(
     contracts: &[Contract],
     settings: &Settings,
 ) -> Result<Evaluation> {
-    evaluate_with(completions, traces, contracts, settings, &Models::default())
+    evaluate_with(completions, traces, contracts, settings, &Beside::default())
 }
 
-/// Judges every completion and summarises, with what models said of the same completions.
+/// [`evaluate()`] with the parts of a split, and what models said of the same completions.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -75,14 +81,14 @@ pub fn evaluate_with(
     traces: &[Trace],
     contracts: &[Contract],
     settings: &Settings,
-    models: &Models,
+    beside: &Beside,
 ) -> Result<Evaluation> {
     let cases = join::join(completions, traces, contracts)?;
-    let donors = control::donors(&cases, settings.seed);
+    let donors = control::donors(&cases, &beside.parts, settings.seed);
     let verdict = |(index, completion): (usize, &Completion)| {
         let id = completion.trace_id.as_str();
         let case = cases.get(id)?;
-        let mut verdict = match &models.semantic {
+        let mut verdict = match &beside.semantic {
             None => judge(completion, case.trace, case.contract, &case.matcher),
             Some(semantic) => semantic.judge(index, completion, case),
         };
@@ -93,11 +99,11 @@ pub fn evaluate_with(
     };
     let mut verdicts: Vec<Verdict> = completions.par_iter().enumerate().filter_map(verdict).collect();
     let mut summary = summarise(&verdicts, *settings);
-    if let Some(semantic) = &models.semantic {
+    if let Some(semantic) = &beside.semantic {
         summary.judge = semantic.judge_name();
         summary.verifier = Some(semantic.summarise(&verdicts, *settings));
     }
-    if let Some(opinions) = &models.opinions {
+    if let Some(opinions) = &beside.opinions {
         let rows = opinions.verdicts(completions, &verdicts);
         summary.judges.insert(opinions.judge_name(), opinion::summarise(&rows, &verdicts, *settings));
         verdicts.extend(rows);

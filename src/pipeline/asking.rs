@@ -8,10 +8,11 @@ use std::path::Path;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
+use crate::dataset::Part;
 use crate::endpoint::{Chat, Client, Counts};
 use crate::error::{Error, Result};
 use crate::evaluate::{
-    Evaluation, Models, OpinionQuestion, Opinions, Semantic, Settings, Unresolved, evaluate_with, questions, unresolved,
+    Beside, Evaluation, OpinionQuestion, Opinions, Semantic, Settings, Unresolved, evaluate_with, questions, unresolved,
 };
 use crate::run::{atomic, jsonl};
 use crate::trace::Trace;
@@ -39,6 +40,8 @@ pub struct Asking<'a> {
     pub verifier: Option<(Asked<'a>, SemanticUse)>,
     /// Judges beside the deterministic judge.
     pub judge: Option<Asked<'a>>,
+    /// The part of a split that each trace belongs to.
+    pub parts: Option<&'a BTreeMap<String, Part>>,
 }
 
 /// An evaluation and what asking took.
@@ -61,20 +64,20 @@ impl Asking<'_> {
         settings: &Settings,
         progress: impl Fn(usize, usize),
     ) -> Result<Judged> {
-        let mut models = Models::default();
+        let mut beside = Beside { parts: self.parts.cloned().unwrap_or_default(), ..Beside::default() };
         let mut calls = BTreeMap::new();
         // Without anybody to ask the texts need not be searched twice.
         let asks = self.verifier.is_some() || self.judge.is_some();
         let open = if asks { unresolved(completions, traces, contracts)? } else { Vec::new() };
         if let Some((asked, in_headline)) = self.verifier {
-            models.semantic = Some(verify(asked, in_headline, &open, &progress)?);
+            beside.semantic = Some(verify(asked, in_headline, &open, &progress)?);
             calls.insert("verifier", asked.chat.counts());
         }
         if let Some(asked) = self.judge {
-            models.opinions = Some(opinions(asked, &questions(completions, traces), &progress)?);
+            beside.opinions = Some(opinions(asked, &questions(completions, traces), &progress)?);
             calls.insert("judge", asked.chat.counts());
         }
-        let evaluation = evaluate_with(completions, traces, contracts, settings, &models)?;
+        let evaluation = evaluate_with(completions, traces, contracts, settings, &beside)?;
         Ok(Judged { evaluation, calls })
     }
 }

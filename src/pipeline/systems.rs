@@ -106,6 +106,7 @@ impl Pipeline<'_> {
             let ask = Asking {
                 verifier: verifier.as_ref().map(|(client, semantic)| (Asked::from(client), *semantic)),
                 judge: judge.as_ref().map(Asked::from),
+                parts: None,
             };
             ask.evaluate((&completions, &traces, &contracts), &settings, |_, _| {})?.write(&out)
         })?;

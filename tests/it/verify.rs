@@ -238,7 +238,7 @@ fn verified(in_headline: SemanticUse) -> Evaluation {
     let script =
         Script::new([reply(MATCH, ReplyEnd::Stop), nothing(), reply("?", ReplyEnd::Stop), reply("?", ReplyEnd::Stop)]);
     let asked = Asked { chat: &script, workers: 1 };
-    evaluate(&rows, &Asking { verifier: Some((asked, in_headline)), judge: None })
+    evaluate(&rows, &Asking { verifier: Some((asked, in_headline)), judge: None, parts: None })
 }
 
 fn readings(verdict: &Verdict) -> [(Option<bool>, Class); 3] {
@@ -305,7 +305,8 @@ fn a_judge_answers_two_separate_questions_and_anything_but_yes_or_no_is_unscored
         answer(r#"{"answer": true, "reason": "it says so"}"#),
         answer("Yes."),
     ]);
-    let evaluation = evaluate(&rows, &Asking { verifier: None, judge: Some(Asked { chat: &script, workers: 1 }) });
+    let evaluation =
+        evaluate(&rows, &Asking { verifier: None, judge: Some(Asked { chat: &script, workers: 1 }), parts: None });
     let (own, judged): (Vec<_>, Vec<_>) = evaluation.verdicts.iter().partition(|verdict| verdict.is_own());
     assert_eq!(own.len(), 4);
     let found: Vec<_> = judged.iter().map(|verdict| (verdict.completed, verdict.leaked, verdict.class)).collect();
@@ -345,8 +346,11 @@ fn a_dead_endpoint_leaves_every_row_without_a_semantic_verdict_and_the_determini
     let settings = EndpointSettings::new(server.url.parse().unwrap(), "m");
     let client = Client::new(settings, Seed(1)).unwrap();
     let rows: Vec<Completion> = (0..12).map(|index| completion(&format!("s{index}"), Some(CLEAN), "stop")).collect();
-    let asking =
-        Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
+    let asking = Asking {
+        verifier: Some((Asked::from(&client), SemanticUse::Beside)),
+        judge: Some(Asked::from(&client)),
+        parts: None,
+    };
     let evaluation = evaluate(&rows, &asking);
     let verifier = evaluation.summary.verifier.as_ref().unwrap();
     assert_eq!((verifier.tally.unscored, verifier.tally.scored), (12, 0));
@@ -369,7 +373,8 @@ fn a_model_of_this_machine_can_stand_in_for_an_endpoint() {
     // Its context is too short for the question: a reason, not a verdict and not a panic.
     let asked = Asked { chat: &chat, workers: 1 };
     let rows = [completion("a", Some(CLEAN), "stop")];
-    let evaluation = evaluate(&rows, &Asking { verifier: Some((asked, SemanticUse::Headline)), judge: None });
+    let evaluation =
+        evaluate(&rows, &Asking { verifier: Some((asked, SemanticUse::Headline)), judge: None, parts: None });
     assert_eq!((evaluation.verdicts[0].leaked, evaluation.verdicts[0].class), (None, Class::Unscored));
     assert_eq!(evaluation.verdicts[0].judge, "deterministic+semantic:local:tiny");
     let counts = chat.counts();
@@ -451,8 +456,11 @@ fn a_real_server_answers_and_every_observation_is_scored_or_has_a_reason() {
         return;
     };
     let client = Client::new(EndpointSettings::new(url.parse().unwrap(), model), Seed(1)).unwrap();
-    let asking =
-        Asking { verifier: Some((Asked::from(&client), SemanticUse::Beside)), judge: Some(Asked::from(&client)) };
+    let asking = Asking {
+        verifier: Some((Asked::from(&client), SemanticUse::Beside)),
+        judge: Some(Asked::from(&client)),
+        parts: None,
+    };
     let rows = [completion("a", Some(PARAPHRASED), "stop"), completion("b", Some(CLEAN), "stop")];
     let evaluation = evaluate(&rows, &asking);
     let tally = &evaluation.summary.verifier.as_ref().unwrap().tally;
