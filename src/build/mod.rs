@@ -12,6 +12,7 @@ mod gate;
 mod label;
 mod note;
 mod phrase;
+mod propose;
 mod rows;
 mod scene;
 mod separate;
@@ -21,6 +22,7 @@ mod write;
 
 pub use count::Counts;
 pub use gate::Reason;
+pub use propose::{Drawing, Wanted, propose};
 pub use separate::{Answers, Separability, separability};
 pub use unguarded::{UnguardedBuilt, UnguardedCounts, build_unguarded, write_unguarded};
 pub use write::{Inputs, write};

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agent;
 mod agreement;
 mod architecture;
 mod audit;
@@ -12,6 +13,7 @@ mod checkpoint;
 mod command;
 mod contract;
 mod dataset;
+mod endpoint;
 mod evaluate;
 mod exposure;
 mod generate;
@@ -23,10 +25,12 @@ mod prompt;
 mod recipe;
 mod report;
 mod scenarios;
+mod server;
 mod split;
 mod statistic;
-mod tile;
 mod synthesis;
+mod tile;
 mod token;
 mod trace;
 mod train;
+mod verify;
