@@ -9,6 +9,7 @@ mod build;
 mod checkpoint;
 mod command;
 mod contract;
+mod control;
 mod dataset;
 mod evaluate;
 mod generate;
