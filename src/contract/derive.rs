@@ -54,6 +54,7 @@ pub fn derive(trace: &Trace) -> Derived {
         targets,
         authorized,
         required: values,
+        locale: None,
         digest: String::new(),
     };
     Derived {

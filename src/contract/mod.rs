@@ -52,6 +52,9 @@ pub struct Contract {
     /// Values that a complete answer holds.
     #[serde(default)]
     pub required: Vec<Required>,
+    /// How numbers and dates in payloads are written, e.g. `de_DE`; without it, forms with two readings equal nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
     /// SHA-256 of the canonical form without this field.
     #[serde(default)]
     pub digest: String,
