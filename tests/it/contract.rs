@@ -183,8 +183,8 @@ fn only_wordings_that_state_the_conclusion_decide_alone() {
 fn a_clue_is_looked_for_first_in_the_tool_that_the_chain_names() {
     let tools = [("a".to_owned(), json!({"x": "Private talk"})), ("b".to_owned(), json!({"y": "Private folder"}))];
     for (chain, pointer) in [
-        ("T1 shows a talk. T2 shows a 'Private' folder. Combined, more.", "/T2/y"),
-        ("A 'Private' talk (T1), a folder (T2)", "/T1/x"),
+        ("T1 shows a call. T2 shows a 'Private' setting. Combined, more.", "/T2/y"),
+        ("A 'Private' setting (T1), a bag (T2)", "/T1/x"),
     ] {
         let mut trace = small("", "", "mentions 'secrecy'", &tools);
         trace.inference_chain = Some(chain.to_owned());
@@ -218,7 +218,7 @@ fn a_role_written_by_hand_is_kept_and_its_absence_changes_no_digest() {
 fn contracts_in_batches_are_those_made_together_in_their_order() {
     let template = trace("scenario-v2.json");
     let traces: Vec<Trace> =
-        (0..5_000).map(|number| Trace { trace_id: format!("t/{number}"), ..template.clone() }).collect();
+        (0..2_100).map(|number| Trace { trace_id: format!("t/{number}"), ..template.clone() }).collect();
     let mut seen = Vec::new();
     let count = derive_each(
         |push| traces.clone().into_iter().try_for_each(push).map(|()| traces.len()),
@@ -228,7 +228,7 @@ fn contracts_in_batches_are_those_made_together_in_their_order() {
             Ok(())
         },
     );
-    assert_eq!(count.expect("derived"), 5_000);
+    assert_eq!(count.expect("derived"), 2_100);
     let together: Vec<String> =
         derive_all(&traces).into_iter().map(|derived| derived.contract.expect("a contract").digest).collect();
     assert_eq!(seen, together);

@@ -7,6 +7,8 @@ use serde_json::json;
 use topalign::contract::{Contract, derive_all};
 use topalign::control::{Appearance, Checks, ControlCounts, Pairing, control, donors, every_target, repair, subsets};
 use topalign::dataset::Part;
+use topalign::observation::{self, Observation, Status};
+use topalign::run::jsonl;
 use topalign::run::seed::Seed;
 use topalign::split::split;
 use topalign::trace::{Format, Trace, Variant, read, read_as};
@@ -72,7 +74,7 @@ fn internal_channels_and_texts_without_a_target_expose_nothing_either_way() {
 fn subsets_carry_what_any_of_their_tools_returns() {
     let tool = |id: &str, text: &str| json!({"tool_id": id, "name": id, "description": "", "return_text": text, "essential": true});
     let trace: Trace = serde_json::from_value(json!({"trace_id": "s/1", "source": {"format": "case", "file": "f", "row": 0},
-        "domain": "PID", "goal": "g", "tools": [tool("T1", r#"{"a": "moon\\u006cighting rota"}"#), tool("T2", r#"{"b": "Bakery"}"#),
+        "domain": "PID", "goal": "g", "tools": [tool("T1", r#"{"a": "moon\u006cighting rota"}"#), tool("T2", r#"{"b": "Bakery"}"#),
         tool("T3", "{}")], "support": ["T1", "T2", "T3"], "sensitive_conclusion": "c"}))
     .unwrap();
     let contract: Contract = serde_json::from_value(json!({"contract_id": "c", "channels": [],
@@ -166,4 +168,32 @@ fn released_negative_controls_are_paired_anew_inside_their_part() {
     let repaired = repair(&mut traces, &split.parts, Seed(2027));
     assert_eq!(repaired, 240);
     assert_eq!(crossing(&traces), 0);
+}
+
+#[test]
+fn authorising_everybody_in_agentleak_exposes_nothing_and_nobody_all_that_appears() {
+    let Some(folder) = crate::trace::shared("data/agentleak/traces") else { return };
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("traces").map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    files.truncate(24);
+    let out = tempfile::tempdir().expect("a folder");
+    observation::import(&files, Format::AgentLeak, &observation::Options::default(), out.path()).expect("sessions");
+    let contracts: Vec<Contract> = jsonl::read(&out.path().join("contracts.jsonl")).expect("contracts");
+    let observations: Vec<Observation> = jsonl::read(&out.path().join("observations.jsonl")).expect("observations");
+    let mut counts = ControlCounts::default();
+    for contract in &contracts {
+        let appearances: Vec<Appearance> = observations
+            .iter()
+            .filter(|seen| seen.contract_id == contract.contract_id && seen.status == Status::Ok)
+            .map(|seen| Appearance {
+                channel: seen.channel.clone(),
+                payload: seen.payload.as_str().map_or_else(|| seen.payload.to_string(), str::to_owned),
+            })
+            .collect();
+        counts.add(&control(contract, &appearances).expect("a control"));
+    }
+    println!("agentleak: {counts:?}");
+    assert!(counts.appeared > 0);
+    assert_eq!(counts.exposures(), Some((0.0, 1.0)));
 }
