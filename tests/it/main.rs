@@ -12,6 +12,7 @@ mod checker;
 mod checkpoint;
 mod command;
 mod contract;
+mod control;
 mod dataset;
 mod endpoint;
 mod evaluate;
