@@ -61,9 +61,9 @@ fn other_traces_almost_never_state_a_conclusion() {
                     usize::from(found.iter().any(|found| found.kind == TargetKind::Label && !found.tier.is_headline()));
                 if decide(&found).explicit {
                     if index == 0 {
-                        criteria += 1
+                        criteria += 1;
                     } else {
-                        returns += 1
+                        returns += 1;
                     }
                     let spans = found
                         .iter()
