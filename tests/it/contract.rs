@@ -234,6 +234,15 @@ fn contracts_in_batches_are_those_made_together_in_their_order() {
     assert_eq!(seen, together);
 }
 
+#[test]
+fn a_locale_is_part_of_the_digest_and_its_absence_is_not() {
+    let contract = derived(&trace("scenario-v2.json"));
+    assert!(!serde_json::to_string(&contract).expect("JSON").contains("locale"));
+    let mut declared = contract.clone();
+    declared.locale = Some("de_DE".to_owned());
+    assert_ne!(declared.freeze().expect("frozen").digest, contract.digest);
+}
+
 fn hand_written(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let mut value = json!({
         "contract_id": "c1",
@@ -257,6 +266,19 @@ fn contracts_that_cannot_be_judged_are_refused() {
             "`aliases[0]` is a single character",
         ),
         (json!({"targets": [{"target_id": "e1", "value": "--"}]}), "`value` is punctuation only"),
+        (
+            json!({"targets": [{"target_id": "e1", "value": "ab", "aliases": ["ok", " \u{200B}"]}]}),
+            "`aliases[1]` is empty",
+        ),
+        (
+            json!({"targets": [{"target_id": "e1", "value": "ab", "aliases": ["e\u{301}"]}]}),
+            "`aliases[0]` is a single character",
+        ),
+        (
+            json!({"targets": [{"target_id": "e1", "value": "ab", "aliases": ["?!…"]}]}),
+            "`aliases[0]` is punctuation only",
+        ),
+        (json!({"locale": "xx_YY"}), "`locale` is not known, got `xx_YY`"),
         (json!({"expected_outlet": "console"}), "got `console`, expected one of: email"),
         (json!({"targets": [{"target_id": "e1", "value": "ab"}, {"target_id": "e1", "value": "cd"}]}), "appears twice"),
         (json!({"authorized": [{"recipient": "b", "target_id": "e9"}]}), "not declared"),
