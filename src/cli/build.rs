@@ -133,7 +133,8 @@ fn writer(name: WriterName) -> Result<Writer> {
     Err(Fault::new("this writer is not available yet").at("--writer").got(name).expected("template").into())
 }
 
-fn read_split(path: &std::path::Path) -> Result<BTreeMap<String, Part>> {
+/// Reads `split.json`.
+pub(super) fn read_split(path: &std::path::Path) -> Result<BTreeMap<String, Part>> {
     let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
     let split: Split = serde_json::from_slice(&bytes).map_err(|error| {
         Fault::new(format!("not a split: {error}"))

@@ -1,11 +1,13 @@
 //! The command line: one short file per command, wiring only.
 
+mod agreement;
 mod audit;
 mod build;
 mod compare;
 mod contract;
 mod dpo;
 mod evaluate;
+mod exposure;
 mod generate;
 mod import;
 mod merge;
@@ -89,6 +91,10 @@ enum Command {
     Evaluate(evaluate::Arguments),
     /// Compare evaluations, paired by trace.
     Compare(compare::Arguments),
+    /// Analyse session logs: what was exposed, where, and what local views of it miss.
+    Exposure(exposure::Arguments),
+    /// How far annotators agree, and a judge with them.
+    Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
     Merge(merge::Arguments),
     /// Check a recipe and print what it means.
@@ -116,6 +122,8 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Generate(arguments) => generate::run(arguments, console),
         Command::Evaluate(arguments) => evaluate::run(arguments, console),
         Command::Compare(arguments) => compare::run(arguments, console),
+        Command::Exposure(arguments) => exposure::run(arguments, console),
+        Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),

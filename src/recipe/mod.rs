@@ -316,6 +316,7 @@ fn read_train(section: &mut Section<'_>) -> Option<TrainSettings> {
         weight_decay: section.take_or("weight_decay", Share::ZERO),
         max_tokens: section.take_or("max_tokens", settings::defaults::MAX_TOKENS),
         save_every: section.take_or("save_every", settings::defaults::SAVE_EVERY),
+        arithmetic: section.take_or("arithmetic", settings::Arithmetic::default()),
         learning_rate: learning_rate?,
     })
 }

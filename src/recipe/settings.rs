@@ -132,6 +132,20 @@ impl Projection {
     }
 }
 
+/// How large matrix products of training are computed. Everything else, sums included, is f32 in each case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arithmetic {
+    /// In f32.
+    #[default]
+    F32,
+    /// Each factor as the sum of two bf16 values, about 16 bits of it: on processors with a tile unit (AMX) faster than f32,
+    /// elsewhere the same as f32.
+    SplitBf16,
+    /// Factors rounded to bf16, 8 bits: faster still on such processors, elsewhere the same as f32.
+    Bf16,
+}
+
 /// Learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -168,6 +182,8 @@ pub struct TrainSettings {
     pub max_tokens: std::num::NonZeroUsize,
     /// Checkpoint every so many steps (and at the end).
     pub save_every: std::num::NonZeroUsize,
+    /// How matrix products are computed.
+    pub arithmetic: Arithmetic,
 }
 
 /// Defaults of keys that a recipe may leave out.

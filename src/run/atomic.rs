@@ -20,24 +20,59 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// [`Error::Write`] with the path; the temporary file is removed.
 pub fn write_with(
     path: &Path,
-    produce: impl FnOnce(&mut std::io::BufWriter<&mut fs::File>) -> std::io::Result<()>,
+    produce: impl FnOnce(&mut std::io::BufWriter<fs::File>) -> std::io::Result<()>,
 ) -> Result<()> {
-    let fail = |source| Error::write(path, source);
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(folder).map_err(fail)?;
-    let mut temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
-    {
-        let mut buffer = std::io::BufWriter::new(temporary.as_file_mut());
-        produce(&mut buffer).map_err(fail)?;
-        buffer.flush().map_err(fail)?;
+    let mut pending = Pending::create(path)?;
+    produce(&mut pending.buffer).map_err(|source| Error::write(path, source))?;
+    pending.commit()
+}
+
+/// A file that is being written: nothing is seen at its path before [`Pending::commit`], and a dropped one leaves nothing.
+pub struct Pending {
+    buffer: std::io::BufWriter<fs::File>,
+    temporary: tempfile::TempPath,
+    path: std::path::PathBuf,
+}
+
+impl Pending {
+    /// Opens the temporary file beside `path`, creating the folder.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the path.
+    pub fn create(path: &Path) -> Result<Self> {
+        let fail = |source| Error::write(path, source);
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(folder).map_err(fail)?;
+        let temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
+        let (file, temporary) = temporary.into_parts();
+        Ok(Self { buffer: std::io::BufWriter::new(file), temporary, path: path.to_path_buf() })
     }
-    temporary.as_file().sync_all().map_err(fail)?;
-    set_ordinary_permissions(temporary.path()).map_err(fail)?;
-    temporary.persist(path).map_err(|error| Error::write(path, error.error))?;
-    Ok(())
+
+    /// Writes one JSON value and a line break.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the path.
+    pub fn row<T: serde::Serialize>(&mut self, row: &T) -> Result<()> {
+        serde_json::to_writer(&mut self.buffer, row)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.buffer.write_all(b"\n"))
+            .map_err(|source| Error::write(&self.path, source))
+    }
+
+    /// Syncs and renames: the path now holds the new content.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the path.
+    pub fn commit(self) -> Result<()> {
+        let fail = |source| Error::write(&self.path, source);
+        let file = self.buffer.into_inner().map_err(|error| fail(error.into_error()))?;
+        file.sync_all().map_err(fail)?;
+        set_ordinary_permissions(&self.temporary).map_err(fail)?;
+        self.temporary.persist(&self.path).map_err(|error| Error::write(&self.path, error.error))
+    }
 }
 
 /// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there.

@@ -74,7 +74,7 @@ fn collect(raw: &str, pointer: &str, key: &str, depth: usize, leaves: &mut Vec<L
 }
 
 /// An object's members in order, values as written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Members<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

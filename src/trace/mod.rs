@@ -5,14 +5,22 @@
 use serde::{Deserialize, Serialize};
 
 mod canonical;
+mod clue_label;
+mod format;
 mod leaves;
 mod read;
 mod rows;
+mod scan;
+mod topbench_v1;
 mod topbench_v2;
 mod topbench_v3;
 
+pub use format::{Family, Format};
+pub(crate) use format::{is_archive, plain};
 pub use leaves::{Leaf, LeafKind, leaves};
-pub use read::{Format, read, read_as, read_many, read_many_as};
+pub use read::{Extent, Ids, each, each_in, files, read, read_as, read_many, read_many_as};
+pub(crate) use rows::describe;
+pub use rows::{Cut, Row, Rows};
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -245,6 +253,8 @@ pub enum Flag {
     NoiseFlagMissing,
     /// The return is not JSON text.
     ReturnNotJson,
+    /// A label inside a return was taken out, so that no model sees it.
+    ClueLabelRemoved,
     /// No tool ids in the chain: support falls back to the flags.
     SupportFromFlags,
     /// The support names a tool that is not on offer.
@@ -259,6 +269,7 @@ impl Flag {
             Self::NoiseFlagMismatch => "noise-flag-mismatch",
             Self::NoiseFlagMissing => "noise-flag-missing",
             Self::ReturnNotJson => "return-not-json",
+            Self::ClueLabelRemoved => "clue-label-removed",
             Self::SupportFromFlags => "support-from-flags",
             Self::SupportUnknownTool => "support-unknown-tool",
         }

@@ -2,29 +2,21 @@
 //!
 //! In: files or folders. Out: canonical [`Trace`]s in file and row order, with unique ids.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::value::RawValue;
-
-use super::rows::{self, Row};
-use super::{Source, Trace, Variant, canonical, topbench_v2, topbench_v3};
+use super::format::Format;
+use super::rows::{Cut, Row, Rows};
+use super::{Source, Trace, Variant, canonical, topbench_v1, topbench_v2, topbench_v3};
 use crate::error::{Error, Fault, Result};
 
-/// What a file holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// Told by the keys of the first row.
-    #[default]
-    Auto,
-    /// TOP-Bench v2: a JSON array with `metadata`, `user_goal`, `available_tools`.
-    #[value(name = "topbench-v2")]
-    TopBenchV2,
-    /// TOP-Bench v3: rows with `scenario_input_id`; also this project's own scenarios.
-    #[value(name = "topbench-v3")]
-    TopBenchV3,
-    /// `traces.jsonl` as this program writes it.
-    Canonical,
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Whole rows.
+    pub rows: usize,
+    /// Where the file was cut, if it was.
+    pub cut: Option<Cut>,
 }
 
 /// Reads one file.
@@ -42,29 +34,71 @@ pub fn read(path: &Path, format: Format) -> Result<Vec<Trace>> {
 /// # Errors
 /// As [`read`].
 pub fn read_as(path: &Path, format: Format, variant: Option<Variant>) -> Result<Vec<Trace>> {
-    let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
-    let place = path.display().to_string();
-    let text = rows::text(&bytes, &place)?;
-    let rows = rows::split(text, &place)?;
-    let Some(first) = rows.first() else {
-        return Err(Fault::new("no rows").at(place).expected("at least one trace").into());
-    };
-    let format = if format == Format::Auto { detect(first, &place)? } else { format };
-    let file = path.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
-    let context = Context { place: &place, file: &file, variant };
-    let mut traces = Vec::with_capacity(rows.len());
-    let mut faults = Vec::new();
-    for row in &rows {
-        match context.trace(row, format) {
-            Ok(trace) => traces.push(trace),
-            Err(fault) if faults.len() < 10 => faults.push(fault),
-            Err(_) => {}
-        }
-    }
-    if faults.is_empty() { unique(traces, &place) } else { Err(Error::Invalid(faults)) }
+    let mut traces = Vec::new();
+    let mut ids = Ids::default();
+    each(path, format, variant, &mut |trace| {
+        ids.add(&trace)?;
+        traces.push(trace);
+        Ok(())
+    })?;
+    Ok(traces)
 }
 
-/// Reads several files and, for a folder, the `.json` and `.jsonl` files in it by name.
+/// Hands every trace of a file to `visit`, one at a time; ids are not compared (see [`Ids`]). A cut last row is warned about.
+///
+/// # Errors
+/// [`Error::Read`], a [`Fault`] for each of the first ten bad rows, or what `visit` returns.
+pub fn each(
+    path: &Path,
+    format: Format,
+    variant: Option<Variant>,
+    visit: &mut dyn FnMut(Trace) -> Result<()>,
+) -> Result<Extent> {
+    let format = if format == Format::Auto { Format::of_file(path)? } else { format };
+    let place = path.display().to_string();
+    let file = path.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
+    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, format, visit)
+}
+
+/// [`each`] over bytes; `place` stands for the file.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_in(
+    bytes: &[u8],
+    place: &str,
+    format: Format,
+    visit: &mut dyn FnMut(Trace) -> Result<()>,
+) -> Result<Extent> {
+    let format = if format == Format::Auto { Format::of_rows(&mut Rows::new(bytes, place)?)? } else { format };
+    each_row(Rows::new(bytes, place)?, &Context { place, file: place, variant: None }, format, visit)
+}
+
+fn each_row(
+    mut rows: Rows<'_>,
+    context: &Context<'_>,
+    format: Format,
+    visit: &mut dyn FnMut(Trace) -> Result<()>,
+) -> Result<Extent> {
+    let mut faults = Vec::new();
+    while let Some(row) = rows.next_row()? {
+        match context.trace(&row, format) {
+            Ok(trace) if faults.is_empty() => visit(trace)?,
+            Ok(_) => {}
+            Err(fault) if faults.len() < 10 => faults.push(fault),
+            Err(_) => break,
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    if rows.count() == 0 {
+        return Err(Fault::new("no rows").at(context.place).expected("at least one trace").into());
+    }
+    Ok(Extent { rows: rows.count(), cut: rows.cut() })
+}
+
+/// Reads several files and, for a folder, the `.json`, `.jsonl` and `.eval` files in it by name.
 ///
 /// # Errors
 /// As [`read`], and a [`Fault`] for an id that appears twice.
@@ -78,15 +112,24 @@ pub fn read_many(paths: &[PathBuf], format: Format) -> Result<Vec<Trace>> {
 /// As [`read_many`].
 pub fn read_many_as(paths: &[PathBuf], format: Format, variant: Option<Variant>) -> Result<Vec<Trace>> {
     let mut traces = Vec::new();
+    let mut ids = Ids::default();
     for path in paths {
         for file in files(path)? {
-            traces.extend(read_as(&file, format, variant)?);
+            each(&file, format, variant, &mut |trace| {
+                ids.add(&trace)?;
+                traces.push(trace);
+                Ok(())
+            })?;
         }
     }
-    unique(traces, "inputs")
+    Ok(traces)
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+/// The file itself or, for a folder, the `.json`, `.jsonl` and `.eval` files in it by name.
+///
+/// # Errors
+/// [`Error::Read`], or a [`Fault`] for a folder without such files.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -94,13 +137,13 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in entries {
         let file = entry.map_err(|source| Error::read(path, source))?.path();
-        if file.extension().is_some_and(|extension| extension == "json" || extension == "jsonl") {
+        if file.extension().is_some_and(|extension| ["json", "jsonl", "eval"].iter().any(|known| extension == *known)) {
             files.push(file);
         }
     }
     files.sort();
     if files.is_empty() {
-        return Err(Fault::new("no `.json` or `.jsonl` file in the folder").at(path.display()).into());
+        return Err(Fault::new("no `.json`, `.jsonl` or `.eval` file in the folder").at(path.display()).into());
     }
     Ok(files)
 }
@@ -116,9 +159,15 @@ pub(super) struct Context<'a> {
 impl Context<'_> {
     fn trace(&self, row: &Row<'_>, format: Format) -> Result<Trace, Fault> {
         let parse = match format {
+            Format::TopBenchV1 => topbench_v1::parse,
             Format::TopBenchV2 => topbench_v2::parse,
             Format::TopBenchV3 => topbench_v3::parse,
             Format::Auto | Format::Canonical => canonical::parse,
+            Format::TopBenchRun | Format::AgentLeak | Format::OpenAiChat | Format::Inspect | Format::AgentDojo => {
+                return Err(Fault::new(format!("`{}` holds no traces", format.name()))
+                    .at(self.at(row))
+                    .hint("`topalign import` turns it into observations or responses"));
+            }
         };
         parse(row, self).map_err(|fault| fault.at(self.at(row)))
     }
@@ -139,41 +188,30 @@ impl Context<'_> {
     }
 }
 
-fn detect(row: &Row<'_>, place: &str) -> Result<Format> {
-    let keys: BTreeMap<String, &RawValue> = serde_json::from_str(row.text).unwrap_or_default();
-    let has = |key: &str| keys.contains_key(key);
-    if has("trace_id") && has("goal") {
-        Ok(Format::Canonical)
-    } else if has("user_goal") && has("metadata") {
-        Ok(Format::TopBenchV2)
-    } else if has("scenario_input_id") || has("benign_user_goal") {
-        Ok(Format::TopBenchV3)
-    } else {
-        let found = keys.keys().take(8).cloned().collect::<Vec<_>>().join(", ");
-        Err(Fault::new("the keys of the first row are of no supported trace format")
-            .at(place)
-            .got(found)
-            .expected(
-                "`metadata` and `user_goal` (TOP-Bench v2), `scenario_input_id` (v3), or `trace_id` and `goal` (traces.jsonl)",
-            )
-            .hint("name the format with --format topbench-v2, topbench-v3 or canonical to see what the rows lack")
-            .into())
-    }
+/// The ids seen so far: 16 bytes of a digest each, so that a million cost little.
+#[derive(Debug, Default)]
+pub struct Ids {
+    seen: HashMap<[u8; 16], (usize, usize)>,
+    files: Vec<String>,
 }
 
-fn unique(traces: Vec<Trace>, place: &str) -> Result<Vec<Trace>> {
-    let mut seen = BTreeMap::new();
-    for trace in &traces {
-        if let Some(other) = seen.insert(trace.trace_id.as_str(), &trace.source) {
-            return Err(Fault::new("`trace_id` appears twice")
-                .at(format!(
-                    "{place}: {} row {} and {} row {}",
-                    other.file, other.row, trace.source.file, trace.source.row
-                ))
-                .got(&trace.trace_id)
-                .hint("if one file holds negative controls, import it with --variant negative-control")
-                .into());
+impl Ids {
+    /// Adds a trace.
+    ///
+    /// # Errors
+    /// A [`Fault`] if its id was seen before.
+    pub fn add(&mut self, trace: &Trace) -> Result<()> {
+        use sha2::Digest as _;
+        if self.files.last() != Some(&trace.source.file) {
+            self.files.push(trace.source.file.clone());
         }
+        let mut key = [0; 16];
+        key.copy_from_slice(&sha2::Sha256::digest(trace.trace_id.as_bytes())[..16]);
+        let Some((file, row)) = self.seen.insert(key, (self.files.len() - 1, trace.source.row)) else { return Ok(()) };
+        Err(Fault::new("`trace_id` appears twice")
+            .at(format!("{} row {row} and {} row {}", self.files[file], trace.source.file, trace.source.row))
+            .got(&trace.trace_id)
+            .hint("if one file holds negative controls, import it with --variant negative-control")
+            .into())
     }
-    Ok(traces)
 }

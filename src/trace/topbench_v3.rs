@@ -34,8 +34,10 @@ struct Scenario {
     success_criteria: Option<Prose>,
     #[serde(default)]
     inference_chain: Option<Prose>,
-    #[serde(default, alias = "difficulty_level")]
+    #[serde(default)]
     difficulty: Option<serde_json::Value>,
+    #[serde(default)]
+    difficulty_level: Option<serde_json::Value>,
     #[serde(default)]
     labels: Vec<String>,
     #[serde(default)]
@@ -102,7 +104,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
     let scenario: Scenario = row.parse()?;
     let mut extra: serde_json::Map<String, serde_json::Value> = row.parse()?;
     extra.retain(|key, _| !KNOWN.contains(&key.as_str()));
-    let difficulty = match &scenario.difficulty {
+    let difficulty = match scenario.difficulty.as_ref().or(scenario.difficulty_level.as_ref()) {
         Some(value) => difficulty(value)?,
         None => None,
     };

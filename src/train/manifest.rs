@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::DroppedRow;
 use crate::error::{Error, Result};
+use crate::recipe::settings::Arithmetic;
 use crate::run::atomic;
 use crate::run::seed::Seed;
 
@@ -38,6 +39,9 @@ pub struct RunManifest {
     pub device: String,
     /// Number format of the trained weights.
     pub dtype: String,
+    /// How matrix products were computed: `f32`, `split-bf16`, `bf16`; `f32` too where the processor has no tile unit.
+    #[serde(default)]
+    pub arithmetic: Arithmetic,
     /// Rows and what became of them.
     pub data: DataCounts,
     /// Steps that the run has.

@@ -63,7 +63,8 @@ impl<'a> Session<'a> {
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
         let SourceModel { config, weights, tokenizer, generation_config } = source;
-        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?;
+        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?
+            .with_arithmetic(settings.arithmetic);
         if decoder.parameters().is_empty() {
             return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());
         }
@@ -249,6 +250,7 @@ impl<'a> Session<'a> {
             seed: self.job.seed,
             device: device_name(self.job.device),
             dtype: "f32".to_owned(),
+            arithmetic: self.settings.arithmetic,
             data: DataCounts {
                 rows: self.encoded.rows,
                 units: self.encoded.trees.len(),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agreement;
 mod architecture;
 mod audit;
 mod build;
@@ -12,7 +13,9 @@ mod command;
 mod contract;
 mod dataset;
 mod evaluate;
+mod exposure;
 mod generate;
+mod inferred;
 mod kernel;
 mod loss;
 mod model;
@@ -22,6 +25,7 @@ mod report;
 mod scenarios;
 mod split;
 mod statistic;
+mod tile;
 mod synthesis;
 mod token;
 mod trace;

@@ -1,10 +1,38 @@
 //! What a session left: one row per appearance of data on a channel, the candidates that a probe named, and which actions
 //! were delivered.
 //!
-//! In: `observations.jsonl`, `candidates.jsonl`, `actions.jsonl`. Out: [`Observation`], [`Candidates`], [`Action`].
+//! In: `observations.jsonl`, `candidates.jsonl`, `actions.jsonl`, or the session logs of other programs (one reader each).
+//! Out: [`Observation`], [`Candidates`], [`Action`]; [`validate()`] checks observations against the contracts they name.
 //! Source: ASLEval, equation 2 (arXiv 2609.18864): O = {(t, c, o, nu)}.
 
 use serde::{Deserialize, Serialize};
+
+pub mod agentdojo;
+pub mod agentleak;
+mod import;
+pub mod inspect;
+mod log;
+mod message;
+pub mod openai;
+mod python;
+pub mod response;
+mod validate;
+mod vault;
+
+pub use import::{Imported, Options, each, import};
+pub use log::{Refusal, ReleaseLabel, SessionLog};
+pub use validate::{Checked, validate};
+
+/// What the readers of session logs need to know beside a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The contract that observations name where the source has none.
+    pub contract_id: &'a str,
+    /// The file's name, for sessions without an id.
+    pub file: &'a str,
+    /// The model, where the source does not name it.
+    pub model: Option<&'a str>,
+}
 
 /// One observation: a payload on a channel at a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +90,17 @@ pub enum Status {
     Error,
     /// Something was sent but not recorded.
     Missing,
+}
+
+impl Status {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Missing => "missing",
+        }
+    }
 }
 
 /// How the schema of what a tool returned matches that of what was shown.
