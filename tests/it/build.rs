@@ -196,7 +196,7 @@ fn with(traces: &[Trace], contracts: &[Contract], options: &build::Options<'_>) 
 
 fn synthetic(count: usize) -> (Vec<Trace>, Vec<Contract>) {
     use topalign::synthesis::{Request, Twins, synthesize};
-    let traces = synthesize(Request { count, seed: Seed(4), part: None, twins: Twins::None }).unwrap();
+    let traces = synthesize(Request { count, seed: Seed(4), part: None, twins: Twins::None, disclosing: 0 }).unwrap();
     let contracts = contracts(&traces);
     (traces, contracts)
 }
