@@ -4,7 +4,7 @@
 
 use crate::adjudicate::{Decision, Disclosure, decide};
 use crate::contract::TargetKind;
-use crate::dataset::PairKind;
+use crate::dataset::{PairKind, SelectionKind};
 use crate::prompt::read_selection;
 
 use super::ground::Ground;
@@ -131,6 +131,26 @@ fn fragments(answer: &Text<'_>, chosen: &Text<'_>, ground: &Ground<'_>) -> Vec<E
         .filter_map(|leaf| answer.find(&leaf.text))
         .map(|span| Evidence::at(&span))
         .collect()
+}
+
+/// Checks of a rejected selection beside its chosen one.
+pub(super) fn rejected_selection(answer: &str, chosen: &str, kind: SelectionKind, ground: &Ground<'_>) -> Vec<Finding> {
+    let mut findings = vec![length(answer, chosen), distinct(answer, chosen)];
+    match kind {
+        SelectionKind::OverCollection => {
+            findings.extend(super::unguarded::over_collecting(Answer::Rejected, answer, ground));
+        }
+        SelectionKind::LeakingRationale => findings.extend(leaking_rationale(answer, ground)),
+    }
+    findings
+}
+
+/// The rationale is seen by the requester: what it states is stated.
+fn leaking_rationale(answer: &str, ground: &Ground<'_>) -> Option<Finding> {
+    let (found, decision) = disclosed("rationale", answer, ground)?;
+    let evidence = found.iter().map(Evidence::of).collect();
+    let reason = "the rationale does not state the conclusion";
+    Some(Finding::new(Answer::Rejected, Check::Leak, decision.explicit, evidence, reason))
 }
 
 fn over_refusal(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {

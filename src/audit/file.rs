@@ -43,6 +43,25 @@ pub struct Tally {
     pub fail: usize,
 }
 
+impl Tally {
+    /// Outcomes by check; checks that were never run are absent.
+    pub fn table(records: &[AuditRecord]) -> BTreeMap<&'static str, Self> {
+        let mut table: BTreeMap<&'static str, Self> = BTreeMap::new();
+        for record in records {
+            table.entry(record.check.name()).or_default().add(record.verdict);
+        }
+        table
+    }
+
+    fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Pass => self.pass += 1,
+            Verdict::Warn => self.warn += 1,
+            Verdict::Fail => self.fail += 1,
+        }
+    }
+}
+
 /// The audit of a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
@@ -185,12 +204,7 @@ impl Outcome {
     fn add(&mut self, findings: Vec<Finding>, row: &str, trace_id: Option<&str>) {
         let mut failed = false;
         for finding in findings {
-            let tally = self.checks.entry(finding.check.name()).or_default();
-            match finding.verdict {
-                Verdict::Pass => tally.pass += 1,
-                Verdict::Warn => tally.warn += 1,
-                Verdict::Fail => tally.fail += 1,
-            }
+            self.checks.entry(finding.check.name()).or_default().add(finding.verdict);
             failed |= finding.verdict == Verdict::Fail;
             self.records.push(finding.record(row, trace_id));
         }

@@ -74,6 +74,17 @@ impl<'a> Ground<'a> {
         self.request.holds(value)
     }
 
+    /// Whether a text holds every required value; `false` without a contract or required values.
+    pub fn is_complete(&self, text: &str) -> bool {
+        let (required, text) = (self.required(), Text::new(text));
+        !required.is_empty() && required.iter().all(|required| text.holds(&required.value))
+    }
+
+    /// The text of the prompt.
+    pub fn source_text(&self) -> &str {
+        self.source.text()
+    }
+
     /// The values that a complete answer holds; none without a contract.
     pub fn required(&self) -> &'a [Required] {
         self.contract.as_ref().map_or(&[], |(contract, _)| &contract.required)

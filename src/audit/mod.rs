@@ -25,7 +25,7 @@ pub use unguarded::{Intent, Unguarded, admit_unguarded};
 
 use serde::Serialize;
 
-use crate::dataset::{Message, PreferencePair, Role, SftRow, Stage};
+use crate::dataset::{Message, PreferencePair, Role, SelectionPair, SftRow, Stage};
 use crate::error::Result;
 use crate::run::digest;
 use record::Finding;
@@ -111,6 +111,14 @@ pub fn examine_pair(pair: PreferencePair, ground: &Ground<'_>) -> Examined<Prefe
     Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
 }
 
+/// Runs the checks of a preference pair for stage 1.
+pub fn examine_selection(pair: SelectionPair, ground: &Ground<'_>) -> Examined<SelectionPair> {
+    let (chosen, rejected) = (last_answer(&pair.chosen), last_answer(&pair.rejected));
+    let mut findings = check::selection(chosen, ground);
+    findings.extend(check::rejected_selection(rejected, chosen, pair.kind, ground));
+    Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
+}
+
 /// Runs the checks of a preference pair whose chosen answer was examined as an SFT row with the same prompt.
 pub fn examine_pair_beside(
     pair: PreferencePair,
@@ -154,16 +162,21 @@ fn sft_findings(row: &SftRow, ground: &Ground<'_>) -> Vec<Finding> {
     // Files made elsewhere do not say the stage, but stage 1's answer does.
     let is_selection = match row.stage {
         Some(stage) => stage == Stage::Selection,
-        None => answer.contains("\"selected_tool_ids\""),
+        None => is_selection(answer),
     };
     if is_selection { check::selection(answer, ground) } else { check::chosen(answer, ground) }
 }
 
 fn pair_findings(pair: &PreferencePair, ground: &Ground<'_>) -> Vec<Finding> {
     let (chosen, rejected) = (last_answer(&pair.chosen), last_answer(&pair.rejected));
-    let mut findings = check::chosen(chosen, ground);
+    let mut findings =
+        if is_selection(chosen) { check::selection(chosen, ground) } else { check::chosen(chosen, ground) };
     findings.extend(check::rejected(rejected, chosen, pair.kind, ground));
     findings
+}
+
+fn is_selection(answer: &str) -> bool {
+    answer.contains("\"selected_tool_ids\"")
 }
 
 /// The content of the last assistant turn; empty if there is none, which completeness and length then fail.

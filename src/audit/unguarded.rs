@@ -69,7 +69,7 @@ pub fn admit_unguarded(mut row: SftRow, intent: Intent, name: &str, ground: &Gro
     let findings = match (intent, row.stage) {
         (Intent::Clean, _) => sft_findings(&row, ground),
         (Intent::ExplicitLeak, Some(Stage::Response)) => leaking(answer, ground),
-        (Intent::OverCollection, Some(Stage::Selection)) => over_collecting(answer, ground),
+        (Intent::OverCollection, Some(Stage::Selection)) => over_collecting(Answer::Chosen, answer, ground),
         (Intent::ExplicitLeak | Intent::OverCollection, _) => {
             vec![Finding::new(Answer::Chosen, Check::Contract, false, Vec::new(), "the intent is of the other stage")]
         }
@@ -96,7 +96,7 @@ fn leaking(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     findings
 }
 
-fn over_collecting(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
+pub(super) fn over_collecting(who: Answer, answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     let holds = ground.trace.is_some_and(|trace| {
         read_selection(answer, trace).is_ok_and(|selection| {
             let selected = |id: &String| selection.selected_tool_ids.contains(id);
@@ -106,8 +106,7 @@ fn over_collecting(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
         })
     });
     let reason = "the selection is not the essential tools with others beside them";
-    let mut findings = vec![check::contract(ground)];
-    findings.push(Finding::new(Answer::Chosen, Check::Selection, holds, Vec::new(), reason));
-    findings.extend(check::leak_of_clean(Answer::Chosen, "rationale", answer, ground));
+    let mut findings = vec![Finding::new(who, Check::Selection, holds, Vec::new(), reason)];
+    findings.extend(check::leak_of_clean(who, "rationale", answer, ground));
     findings
 }

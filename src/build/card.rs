@@ -24,6 +24,7 @@ pub(super) fn card(counts: &Counts, writer: Writer, seed: u64) -> String {
     table(&mut card, "Usable traces by difficulty", "difficulty", levels);
     lengths(&mut card, counts);
     separability(&mut card, counts);
+    audit(&mut card, counts);
     let traces = counts.traces_out.iter().map(|(name, count)| (*name, *count));
     table(&mut card, "Quarantined traces", "reason", traces);
     let pairs = counts.pairs_out.iter().map(|(name, count)| (name.as_str(), *count));
@@ -56,6 +57,16 @@ fn lengths(card: &mut String, counts: &Counts) {
             percent(lengths.signed_difference),
             percent(lengths.largest_difference)
         );
+    }
+}
+
+fn audit(card: &mut String, counts: &Counts) {
+    card.push_str(
+        "\n## Audit\n\nOutcomes of every check over all rows; a failed one is of a row that was left out.\n\n\
+         | check | pass | warn | fail |\n|---|---:|---:|---:|\n",
+    );
+    for (check, tally) in &counts.checks {
+        let _ = writeln!(card, "| {check} | {} | {} | {} |", tally.pass, tally.warn, tally.fail);
     }
 }
 

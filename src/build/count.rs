@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::audit::file::Tally;
 use crate::dataset::{Message, PairKind, Stage};
 use crate::trace::{Domain, Trace};
 
@@ -26,6 +27,12 @@ pub struct Counts {
     pub sft: BTreeMap<&'static str, usize>,
     /// Pairs by kind.
     pub pairs: BTreeMap<&'static str, usize>,
+    /// Pairs for stage 1 by kind; empty where they were not asked for.
+    pub selection_pairs: BTreeMap<&'static str, usize>,
+    /// What the answers of real runs amount to.
+    pub mined: BTreeMap<&'static str, usize>,
+    /// Outcomes of every check, of all rows: pass, warn, fail.
+    pub checks: BTreeMap<&'static str, Tally>,
     /// Traces out as a whole, by reason.
     pub traces_out: BTreeMap<&'static str, usize>,
     /// Pairs out of usable traces, by kind and reason.
@@ -74,6 +81,9 @@ impl Counts {
             usable: usable.len(),
             sft: sft.into_iter().collect(),
             pairs: kinds.into_iter().collect(),
+            selection_pairs: tally(built.selection_pairs.iter().map(|pair| pair.row().kind.name())),
+            mined: built.mined.clone(),
+            checks: Tally::table(&built.audits),
             traces_out: tally(built.quarantine.iter().filter(whole).map(|entry| entry.reason.name())),
             pairs_out: tally(built.quarantine.iter().filter_map(kind_of)),
             failed_checks: tally(built.quarantine.iter().flat_map(|entry| &entry.checks).map(|check| check.name())),
@@ -94,6 +104,8 @@ impl Counts {
             format!("{} traces, {} held out, {} usable", self.traces, self.held_out, self.usable),
             line("SFT rows", joined(&self.sft)),
             line("pairs", joined(&self.pairs)),
+            line("stage-1 pairs", joined(&self.selection_pairs)),
+            line("from runs", joined(&self.mined)),
             line("traces out", joined(&self.traces_out)),
             line("pairs out", joined(&self.pairs_out)),
             line("failed checks", joined(&self.failed_checks)),

@@ -17,18 +17,22 @@ pub(super) enum Frame {
     Prose,
     /// One line a record, as in a chat message.
     Message,
+    /// One numbered line a record.
+    Numbered,
+    /// All in one line.
+    Inline,
 }
 
 impl Frame {
     /// All frames.
-    pub const ALL: [Self; 4] = [Self::Table, Self::Bullets, Self::Prose, Self::Message];
+    pub const ALL: [Self; 6] = [Self::Table, Self::Bullets, Self::Prose, Self::Message, Self::Numbered, Self::Inline];
 
     /// Between the opening, the body and the note.
     pub fn gap(self) -> &'static str {
         match self {
-            Self::Table | Self::Bullets => "\n\n",
+            Self::Table | Self::Bullets | Self::Numbered => "\n\n",
             Self::Message => "\n",
-            Self::Prose => " ",
+            Self::Prose | Self::Inline => " ",
         }
     }
 
@@ -37,7 +41,9 @@ impl Frame {
     pub fn takes(self, facts: &[Fact]) -> bool {
         match self {
             Self::Table => !facts.iter().any(|fact| fact.text.contains(['|', '\n'])) && !names_repeat(facts),
-            Self::Prose | Self::Message => !facts.iter().any(|fact| fact.text.contains('\n')),
+            Self::Prose | Self::Message | Self::Numbered | Self::Inline => {
+                !facts.iter().any(|fact| fact.text.contains('\n'))
+            }
             Self::Bullets => true,
         }
     }
@@ -50,6 +56,14 @@ impl Frame {
             Self::Bullets => records.iter().map(|record| format!("- {}", line(record))).collect::<Vec<_>>().join("\n"),
             Self::Prose => records.iter().map(sentence).collect::<Vec<_>>().join(" "),
             Self::Message => records.iter().map(line).collect::<Vec<_>>().join("\n"),
+            Self::Numbered => {
+                let numbered =
+                    records.iter().enumerate().map(|(index, record)| format!("{}. {}", index + 1, line(record)));
+                numbered.collect::<Vec<_>>().join("\n")
+            }
+            Self::Inline => {
+                format!("{}.", records.iter().map(line).collect::<Vec<_>>().join("; ").trim_end_matches('.'))
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum Reason {
     NoFragment,
     /// No answer of this kind.
     NoDraft,
+    /// The cell of kind, domain and difficulty is full.
+    OverQuota,
 }
 
 impl Reason {
@@ -58,6 +60,7 @@ impl Reason {
             Self::NoLeakWording => "no-leak-wording",
             Self::NoFragment => "no-fragment",
             Self::NoDraft => "no-draft",
+            Self::OverQuota => "over-quota",
         }
     }
 }

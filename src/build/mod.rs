@@ -10,17 +10,22 @@ mod fit;
 mod frame;
 mod gate;
 mod label;
+mod mined;
 mod note;
 mod phrase;
+mod propose;
 mod rows;
 mod scene;
 mod separate;
+mod stage1;
 mod template;
 mod unguarded;
 mod write;
 
 pub use count::Counts;
 pub use gate::Reason;
+pub use mined::{Mined, Response, ResponseClass};
+pub use propose::{Drawing, Wanted, propose};
 pub use separate::{Answers, Separability, separability};
 pub use unguarded::{UnguardedBuilt, UnguardedCounts, build_unguarded, write_unguarded};
 pub use write::{Inputs, write};
@@ -32,13 +37,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{Admission, AuditRecord, Audited, Check, Verdict};
 use crate::contract::Contract;
-use crate::dataset::{Message, PairKind, Part, PreferencePair, SftRow};
+use crate::dataset::{Message, PairKind, Part, PreferencePair, SelectionPair, SftRow};
 use crate::error::Result;
 use crate::run::seed::Seed;
 use crate::trace::Trace;
 
 use gate::Gate;
-use rows::{Failure, LeftOut, Rows};
+use rows::{Failure, LeftOut, Means, Rows};
 
 /// Who writes the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,6 +62,27 @@ impl Writer {
     }
 }
 
+/// Whether pairs are made for stage 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SelectionPairs {
+    /// They are not.
+    #[default]
+    None,
+    /// Over-collecting selections and leaking rationales beside clean ones.
+    Written,
+}
+
+/// What a build may do beyond the usual.
+#[derive(Debug, Clone, Default)]
+pub struct Options<'a> {
+    /// Pairs of one kind, domain and difficulty at most; absent takes all.
+    pub quota: Option<usize>,
+    /// Pairs for stage 1.
+    pub selection_pairs: SelectionPairs,
+    /// Answers of real runs.
+    pub mined: Mined<'a>,
+}
+
 /// What a build gave.
 #[derive(Debug, Clone, Default)]
 pub struct Built {
@@ -64,6 +90,10 @@ pub struct Built {
     pub sft: Vec<Audited<SftRow>>,
     /// Preference pairs for stage 2, in the order of the traces and of [`PairKind::ALL`].
     pub pairs: Vec<Audited<PreferencePair>>,
+    /// Preference pairs for stage 1, where they were asked for.
+    pub selection_pairs: Vec<Audited<SelectionPair>>,
+    /// What the answers of real runs amount to.
+    pub mined: BTreeMap<&'static str, usize>,
     /// Records of all rows, those of quarantined rows last.
     pub audits: Vec<AuditRecord>,
     /// What was left out.
@@ -102,6 +132,22 @@ pub fn build(
     writer: &Writer,
     seed: Seed,
 ) -> Result<Built> {
+    build_with(traces, contracts, parts, writer, seed, &Options::default())
+}
+
+/// As [`build`], with options.
+///
+/// # Errors
+/// A contract that does not validate.
+pub fn build_with(
+    traces: &[Trace],
+    contracts: &[Contract],
+    parts: &BTreeMap<String, Part>,
+    writer: &Writer,
+    seed: Seed,
+    options: &Options<'_>,
+) -> Result<Built> {
+    let means = Means { writer: writer.name(), seed, selection_pairs: options.selection_pairs, mined: &options.mined };
     let mut gate = Gate::new(traces, contracts, parts);
     let mut built = Built { traces: traces.len(), ..Built::default() };
     let mut jobs: Vec<(&Trace, Result<&Contract, Reason>)> = Vec::new();
@@ -115,7 +161,7 @@ pub fn build(
     let made: Vec<Rows> = jobs
         .par_iter()
         .map(|(trace, passed)| match passed {
-            Ok(contract) => rows::rows(trace, contract, writer.name(), seed),
+            Ok(contract) => rows::rows(trace, contract, &means),
             Err(reason) => {
                 let left_out = vec![LeftOut { kind: None, reason: *reason, failure: None }];
                 Ok(Rows { left_out, ..Rows::default() })
@@ -123,11 +169,39 @@ pub fn build(
         })
         .collect::<Result<_>>()?;
     let mut failed = Vec::new();
-    for ((trace, _), rows) in jobs.iter().zip(made) {
+    let mut quota = Quota { most: options.quota, cells: BTreeMap::new() };
+    for ((trace, _), mut rows) in jobs.iter().zip(made) {
+        quota.cut(trace, &mut rows);
         built.take(trace, rows, &mut failed)?;
     }
     built.audits.append(&mut failed);
     Ok(built)
+}
+
+/// Counts pairs by kind, domain and difficulty.
+struct Quota {
+    most: Option<usize>,
+    cells: BTreeMap<(PairKind, &'static str, &'static str), usize>,
+}
+
+impl Quota {
+    /// Leaves out the pairs whose cell is full.
+    fn cut(&mut self, trace: &Trace, rows: &mut Rows) {
+        let Some(most) = self.most else { return };
+        let difficulty = trace.difficulty.map_or("unknown", |level| level.code());
+        let mut kept = Vec::new();
+        for pair in std::mem::take(&mut rows.pairs) {
+            let Some(kind) = pair.row().kind else { continue };
+            let count = self.cells.entry((kind, trace.domain.code(), difficulty)).or_default();
+            if *count < most {
+                *count += 1;
+                kept.push(pair);
+            } else {
+                rows.left_out.push(LeftOut { kind: Some(kind), reason: Reason::OverQuota, failure: None });
+            }
+        }
+        rows.pairs = kept;
+    }
 }
 
 impl Built {
@@ -144,6 +218,16 @@ impl Built {
                 self.pairs.push(pair);
                 self.audits.extend(records);
             }
+        }
+        for pair in rows.selection_pairs {
+            let name = format!("dpo-selection:{}", self.selection_pairs.len());
+            if let Admission::Passed(pair, records) = pair.admit(&name)? {
+                self.selection_pairs.push(pair);
+                self.audits.extend(records);
+            }
+        }
+        for class in rows.mined {
+            *self.mined.entry(class.name()).or_default() += 1;
         }
         for left_out in rows.left_out {
             self.leave_out(trace, left_out, failed)?;

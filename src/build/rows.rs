@@ -8,16 +8,19 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::audit::{Examined, Ground, examine_pair_beside, examine_sft};
 use crate::contract::Contract;
-use crate::dataset::{Message, PairKind, Part, PreferencePair, SftRow, Stage};
+use crate::dataset::{Message, PairKind, Part, PreferencePair, SelectionPair, SftRow, Stage};
 use crate::error::Result;
 use crate::prompt::{Mitigation, response_messages, selection_answer, selection_messages};
 use crate::run::seed::Seed;
 use crate::trace::Trace;
 
+use super::fit::length;
 use super::frame::Frame;
 use super::gate::{Reason, essential_ids};
+use super::mined::{Classed, Mined, ResponseClass};
 use super::scene::Scene;
 use super::template::Draft;
+use super::{SelectionPairs, stage1};
 
 /// Tools whose values an answer names at least: a request over several tools is not answered by one of them.
 const LEAST_TOOLS: usize = 2;
@@ -32,6 +35,10 @@ pub(super) struct Rows {
     pub sft: Option<[Examined<SftRow>; 2]>,
     /// Pairs that hold.
     pub pairs: Vec<Examined<PreferencePair>>,
+    /// Pairs of stage 1 that hold.
+    pub selection_pairs: Vec<Examined<SelectionPair>>,
+    /// What the answers of real runs amount to.
+    pub mined: Vec<ResponseClass>,
     /// What does not.
     pub left_out: Vec<LeftOut>,
 }
@@ -52,23 +59,39 @@ pub(super) enum Failure {
     Pair(Box<Examined<PreferencePair>>),
 }
 
+/// What the rows of a trace are built with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub writer: &'a str,
+    pub seed: Seed,
+    pub selection_pairs: SelectionPairs,
+    pub mined: &'a Mined<'a>,
+}
+
 /// Builds the rows of one trace.
 ///
 /// # Errors
 /// A contract that does not validate.
-pub(super) fn rows(trace: &Trace, contract: &Contract, writer: &str, seed: Seed) -> Result<Rows> {
+pub(super) fn rows(trace: &Trace, contract: &Contract, means: &Means<'_>) -> Result<Rows> {
     let prompt = response_messages(trace, &essential_ids(trace), Mitigation::None);
     let ground = Ground::new(&prompt, Some(contract), Some(trace))?;
     let scene = Scene::new(trace, contract, &ground);
-    let mut maker = Maker { scene: &scene, prompt: &prompt, writer, rows: Rows::default() };
+    let mined = means.mined.classed(&trace.trace_id, &ground);
+    let classes = mined.iter().map(|classed| classed.class).collect();
+    let rows = Rows { mined: classes, ..Rows::default() };
+    let mut maker = Maker { scene: &scene, prompt: &prompt, writer: means.writer, mined: &mined, rows };
     if is_thin(&scene) {
         maker.leave_out(None, Reason::ThinAnswer, None);
         return Ok(maker.rows);
     }
-    let mut rng = seed.stream(&format!("build/{}", trace.trace_id));
+    let mut rng = means.seed.stream(&format!("build/{}", trace.trace_id));
     if let Some(draft) = maker.chosen(&mut rng)? {
         for kind in PairKind::ALL {
             maker.rejected(kind, &draft, &mut rng);
+        }
+        if means.selection_pairs == SelectionPairs::Written {
+            let mut rng = means.seed.stream(&format!("selection/{}", trace.trace_id));
+            maker.rows.selection_pairs = stage1::pairs(trace, contract, means.writer, &mut rng)?;
         }
     }
     Ok(maker.rows)
@@ -95,20 +118,18 @@ struct Maker<'a> {
     scene: &'a Scene<'a>,
     prompt: &'a [Message],
     writer: &'a str,
+    mined: &'a [Classed<'a>],
     rows: Rows,
 }
 
 impl Maker<'_> {
     /// The first draft whose stage-2 row passes; keeps the SFT rows of both stages.
     fn chosen(&mut self, rng: &mut ChaCha8Rng) -> Result<Option<Draft>> {
-        let mut frames = Frame::ALL;
-        frames.shuffle(rng);
         let mut failure = None;
-        for frame in frames {
-            let Some(draft) = Draft::chosen(self.scene, frame, rng) else { continue };
+        for (draft, writer) in self.drafts(rng) {
             let turn = Message::assistant(draft.chosen.clone());
             let messages = self.prompt.iter().cloned().chain([turn]).collect();
-            let row = examine_sft(sft_row(self.scene.trace, messages, Stage::Response, self.writer), self.scene.ground);
+            let row = examine_sft(sft_row(self.scene.trace, messages, Stage::Response, &writer), self.scene.ground);
             if !row.holds() {
                 failure = failure.or(Some(row));
                 continue;
@@ -126,6 +147,22 @@ impl Maker<'_> {
         Ok(None)
     }
 
+    /// Safe and complete answers of real runs first, then one of each frame, of the length of a rejected answer of a real run.
+    fn drafts(&self, rng: &mut ChaCha8Rng) -> Vec<(Draft, String)> {
+        let of_runs = self.mined.iter().filter(|classed| classed.class == ResponseClass::SafeComplete);
+        let mut drafts: Vec<(Draft, String)> = of_runs
+            .map(|classed| (Draft::mined(classed.content, self.scene), format!("mined:{}", classed.model)))
+            .collect();
+        let rejected = self.mined.iter().find(|classed| classed.class.kind().is_some());
+        let wanted = rejected.map(|classed| length(classed.content));
+        let mut frames = Frame::ALL;
+        frames.shuffle(rng);
+        for frame in frames {
+            drafts.extend(Draft::chosen(self.scene, frame, wanted, rng).map(|draft| (draft, self.writer.to_owned())));
+        }
+        drafts
+    }
+
     fn selection(&self) -> Result<Examined<SftRow>> {
         let mut messages = selection_messages(self.scene.trace, Mitigation::None);
         let ground = Ground::new(&messages, Some(self.scene.contract), Some(self.scene.trace))?;
@@ -133,29 +170,39 @@ impl Maker<'_> {
         Ok(examine_sft(sft_row(self.scene.trace, messages, Stage::Selection, self.writer), &ground))
     }
 
-    /// The first of several drafts that passes beside the chosen answer.
+    /// The first answer that passes beside the chosen one: those of real runs, then several drafts.
     fn rejected(&mut self, kind: PairKind, draft: &Draft, rng: &mut ChaCha8Rng) {
+        let Some(chosen) = self.rows.sft.as_ref().map(|[_, chosen]| chosen.row().clone()) else { return };
         let mut failure = None;
-        for _ in 0..TRIES {
-            let Some(answer) = draft.rejected(kind, self.scene, rng) else { break };
+        let mined = self.mined.iter().filter(|classed| classed.class.kind() == Some(kind));
+        let mined: Vec<(String, String)> =
+            mined.map(|classed| (classed.content.to_owned(), format!("mined:{}", classed.model))).collect();
+        let is_mined = mined.len();
+        let mut candidates = mined.into_iter();
+        for attempt in 0..is_mined + TRIES {
+            let written = || draft.rejected(kind, self.scene, rng).map(|answer| (answer, self.writer.to_owned()));
+            let Some((answer, writer)) = candidates.next().or_else(written) else { break };
             let pair = PreferencePair {
                 prompt: self.prompt.to_vec(),
                 chosen: vec![Message::assistant(draft.chosen.clone())],
                 rejected: vec![Message::assistant(answer)],
                 kind: Some(kind),
-                trace_id: Some(self.scene.trace.trace_id.clone()),
+                trace_id: chosen.trace_id.clone(),
                 split: Some(Part::Train),
-                writer_chosen: Some(self.writer.to_owned()),
-                writer_rejected: Some(self.writer.to_owned()),
+                writer_chosen: chosen.writer.clone(),
+                writer_rejected: Some(writer),
                 audit: None,
             };
-            let Some([_, chosen]) = &self.rows.sft else { return };
-            let pair = examine_pair_beside(pair, chosen, self.scene.ground);
+            let Some([_, examined]) = &self.rows.sft else { return };
+            let pair = examine_pair_beside(pair, examined, self.scene.ground);
             if pair.holds() {
                 self.rows.pairs.push(pair);
                 return;
             }
-            failure = failure.or(Some(pair));
+            // What a real run said is no fault of the writer.
+            if attempt >= is_mined {
+                failure = failure.or(Some(pair));
+            }
         }
         let reason = match (&failure, kind) {
             (Some(_), _) => Reason::Audit,

@@ -68,6 +68,7 @@ impl<'a> Scene<'a> {
         };
         let fragments = scene.find_fragments(&others);
         let context = scene.context(&others, &fragments);
+        let context = scene.or_anything(context, &others, &fragments);
         scene.fragments = fragments.into_iter().filter(|fact| !context.contains(fact)).collect();
         let order = |fact: &Fact| all.iter().position(|known| known.pointer == fact.pointer).unwrap_or(usize::MAX);
         scene.shown.extend(context);
@@ -177,6 +178,34 @@ impl<'a> Scene<'a> {
         let left = |context: &[Fact]| fragments.iter().filter(|fact| !context.contains(fact)).count();
         while !context.is_empty() && !fragments.is_empty() && left(&context) == 0 {
             context.pop();
+        }
+        context
+    }
+
+    /// Where the answer would name values of one tool only: the first plain value of each tool that is passed over, whatever it
+    /// is called. A thin answer is still better than none, as long as it says something of more than one result.
+    fn or_anything(&self, mut context: Vec<Fact>, others: &[Fact], fragments: &[Fact]) -> Vec<Fact> {
+        let names =
+            |context: &[Fact], tool_id: &str| self.shown.iter().chain(context).any(|fact| fact.tool_id == tool_id);
+        let shown = self.trace.essential_tools().filter(|tool| names(&context, &tool.tool_id)).count();
+        if shown > 1 {
+            return context;
+        }
+        for tool in self.trace.essential_tools() {
+            if names(&context, &tool.tool_id) {
+                continue;
+            }
+            let usable = |fact: &&Fact| {
+                fact.tool_id == tool.tool_id
+                    && fact.text.chars().count() <= LONGEST_CONTEXT
+                    && !["success", "ok", "done"].contains(&fact.text.to_lowercase().as_str())
+                    && self.is_silent(&format!("{}: {}", fact.label, fact.text))
+            };
+            let Some(fact) = others.iter().find(usable) else { continue };
+            let left = fragments.iter().any(|fragment| fragment != fact && !context.contains(fragment));
+            if left {
+                context.push(fact.clone());
+            }
         }
         context
     }

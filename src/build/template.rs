@@ -30,8 +30,9 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Writes the chosen answer; `None` if the frame does not take the facts or no opening is safe.
-    pub fn chosen(scene: &Scene<'_>, frame: Frame, rng: &mut ChaCha8Rng) -> Option<Self> {
+    /// Writes the chosen answer, of a length where one is given and can be reached; `None` if the frame does not take the facts
+    /// or no opening is safe.
+    pub fn chosen(scene: &Scene<'_>, frame: Frame, wanted: Option<usize>, rng: &mut ChaCha8Rng) -> Option<Self> {
         if !frame.takes(&scene.shown) {
             return None;
         }
@@ -44,9 +45,21 @@ impl Draft {
             None => notes.iter().map(|note| length(note)).min().unwrap_or(2 * SHORTEST_NOTE),
         };
         let fragment = scene.disclosures.iter().map(|note| length(note)).min().unwrap_or(0);
-        let target = length(&stem) + note.max(fragment).max(SHORTEST_NOTE);
+        let usual = length(&stem) + note.max(fragment).max(SHORTEST_NOTE);
+        let target = wanted.filter(|wanted| *wanted >= length(&stem) + SHORTEST_NOTE).unwrap_or(usual);
         let chosen = fill(&stem, &scene.neutral, 1, target, rng).text;
         Some(Self { chosen, stem, frame })
+    }
+
+    /// Takes an answer of a real run as the chosen one. What follows its last needed sentence is where the worse answers differ.
+    pub fn mined(content: &str, scene: &Scene<'_>) -> Self {
+        let ends = content.match_indices(['.', '!', '?']).map(|(at, stop)| at + stop.len());
+        let needed = ends
+            .filter(|end| content[*end..].starts_with([' ', '\n']))
+            .find(|end| scene.ground.is_complete(&content[..*end]))
+            .unwrap_or(content.len());
+        let gap = if content[needed..].starts_with('\n') { "\n\n" } else { " " };
+        Self { chosen: content.to_owned(), stem: format!("{}{gap}", &content[..needed]), frame: Frame::Prose }
     }
 
     /// Writes a worse answer of the chosen one's length; `None` if the trace gives no material for this kind.

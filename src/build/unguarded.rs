@@ -151,7 +151,9 @@ fn candidates(
     for _ in 0..TRIES {
         let mut frames = Frame::ALL;
         frames.shuffle(&mut rng);
-        let Some(draft) = frames.into_iter().find_map(|frame| Draft::chosen(&scene, frame, &mut rng)) else { continue };
+        let Some(draft) = frames.into_iter().find_map(|frame| Draft::chosen(&scene, frame, None, &mut rng)) else {
+            continue;
+        };
         let answer = match intent {
             Intent::ExplicitLeak => draft.leaking(&scene, rng.random_bool(WITH_FRAGMENT), &mut rng),
             Intent::Clean | Intent::OverCollection => Some(draft.chosen.clone()),

@@ -47,8 +47,13 @@ pub fn write(folder: &Path, built: &Built, counts: &Counts, inputs: &Inputs, wri
         jsonl::write(&folder.join("audit.jsonl"), &built.audits)?;
         jsonl::write(&folder.join("quarantine.jsonl"), &built.quarantine)?;
         atomic::write(&folder.join("README.md"), card(counts, writer, seed.0).as_bytes())?;
+        let mut names = vec!["sft.jsonl", "dpo.jsonl", "audit.jsonl", "quarantine.jsonl", "README.md"];
+        if !built.selection_pairs.is_empty() {
+            jsonl::write(&folder.join("dpo-selection.jsonl"), &built.selection_pairs)?;
+            names.push("dpo-selection.jsonl");
+        }
         let mut outputs = BTreeMap::new();
-        for name in ["sft.jsonl", "dpo.jsonl", "audit.jsonl", "quarantine.jsonl", "README.md"] {
+        for name in names {
             outputs.insert(name, digest::of_file(&folder.join(name))?);
         }
         let version = env!("CARGO_PKG_VERSION");

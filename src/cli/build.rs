@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Console;
-use crate::build::{self, Counts, Inputs, Writer};
+use crate::build::{self, Counts, Inputs, Mined, Options, Response, SelectionPairs, Writer};
 use crate::contract::Contract;
 use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
@@ -38,6 +38,15 @@ pub struct Arguments {
     /// Share of unguarded answers that state the conclusion.
     #[arg(long, default_value_t = Share::LEAKING.get())]
     leaking: f64,
+    /// Answers of real runs (`trace_id`, `model`, `stage`, `content`, `error`): safe ones become targets, the others rejected answers.
+    #[arg(long)]
+    responses: Option<PathBuf>,
+    /// Pairs of one kind, domain and difficulty at most.
+    #[arg(long)]
+    quota: Option<usize>,
+    /// Also make pairs for stage 1, in `dpo-selection.jsonl`.
+    #[arg(long)]
+    selection_pairs: bool,
     /// Seed of all choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -73,7 +82,16 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     if arguments.answers == Answers::Unguarded {
         return run_unguarded(arguments, console, &traces, &contracts, &parts);
     }
-    let built = build::build(&traces, &contracts, &parts, &writer, seed)?;
+    let responses: Vec<Response> = match &arguments.responses {
+        Some(path) => jsonl::read(path)?,
+        None => Vec::new(),
+    };
+    let options = Options {
+        quota: arguments.quota,
+        selection_pairs: if arguments.selection_pairs { SelectionPairs::Written } else { SelectionPairs::None },
+        mined: Mined::new(&responses),
+    };
+    let built = build::build_with(&traces, &contracts, &parts, &writer, seed, &options)?;
     let counts = Counts::of(&built, &traces);
     if built.sft.is_empty() {
         return Err(Fault::new(format!("no trace of {} gives a training row\n{}", traces.len(), counts.text()))
@@ -132,6 +150,9 @@ fn inputs(arguments: &Arguments) -> Result<Inputs> {
     inputs.insert("contracts".to_owned(), digest::of_file(&arguments.contracts)?);
     if let Some(split) = &arguments.split {
         inputs.insert("split".to_owned(), digest::of_file(split)?);
+    }
+    if let Some(responses) = &arguments.responses {
+        inputs.insert("responses".to_owned(), digest::of_file(responses)?);
     }
     Ok(Inputs(inputs))
 }

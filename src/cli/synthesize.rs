@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Follow each scenario with its social-context twin and its negative control.
     #[arg(long)]
     twins: bool,
+    /// Percent of the scenarios whose request asks for the private entry itself, so that disclosing it is right.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    disclosing: u8,
     /// Where the traces go.
     #[arg(long)]
     out: PathBuf,
@@ -67,7 +70,8 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         PartName::HeldOut => Part::HeldOut,
     });
     let twins = if arguments.twins { Twins::Both } else { Twins::None };
-    let request = Request { count: arguments.count, seed: Seed(arguments.seed), part, twins };
+    let request =
+        Request { count: arguments.count, seed: Seed(arguments.seed), part, twins, disclosing: arguments.disclosing };
     let mut scenarios = Scenarios::new(request)?;
     let mut summary = Summary { out: arguments.out.clone(), ..Summary::default() };
     let mut norms = BTreeSet::new();

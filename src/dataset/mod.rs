@@ -160,3 +160,46 @@ pub struct PreferencePair {
     #[serde(default)]
     pub audit: Option<String>,
 }
+
+/// Why a rejected selection is worse than the chosen one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SelectionKind {
+    /// Selects a tool that the task does not need.
+    OverCollection,
+    /// Its rationale states the sensitive conclusion.
+    LeakingRationale,
+}
+
+impl SelectionKind {
+    /// The name used in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OverCollection => "over-collection",
+            Self::LeakingRationale => "leaking-rationale",
+        }
+    }
+}
+
+/// One preference pair for stage 1; the keys are those of a [`PreferencePair`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectionPair {
+    /// Prompt turns.
+    pub prompt: Vec<Message>,
+    /// The better selection: one assistant turn.
+    pub chosen: Vec<Message>,
+    /// The worse selection: one assistant turn.
+    pub rejected: Vec<Message>,
+    /// Why it is worse.
+    pub kind: SelectionKind,
+    /// The trace it was built from.
+    pub trace_id: Option<String>,
+    /// Part of the split.
+    pub split: Option<Part>,
+    /// Who wrote the chosen selection.
+    pub writer_chosen: Option<String>,
+    /// Who wrote the rejected selection.
+    pub writer_rejected: Option<String>,
+    /// Digest of the audit that passed it.
+    pub audit: Option<String>,
+}

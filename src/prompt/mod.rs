@@ -6,7 +6,7 @@
 
 mod selection;
 
-pub use selection::{Selection, SelectionFault, read_selection, selection_answer, selection_of};
+pub use selection::{Selection, SelectionFault, read_selection, selection_answer, selection_of, selection_with};
 
 use std::fmt::Write as _;
 

@@ -122,11 +122,14 @@ pub fn selection_answer(trace: &Trace) -> String {
 
 /// As [`selection_answer`], with these tools.
 pub fn selection_of(trace: &Trace, ids: &[&str]) -> String {
-    let quoted: Vec<String> = ids.iter().map(|id| serde_json::Value::from(*id).to_string()).collect();
     let pick = digest::of_bytes(trace.trace_id.as_bytes()).bytes().map(usize::from).sum::<usize>() % RATIONALES.len();
-    format!(
-        "{{\"selected_tool_ids\": [{}], \"rationale\": \"{}\", \"missing_capability_if_any\": null}}",
-        quoted.join(", "),
-        RATIONALES[pick],
-    )
+    selection_with(ids, RATIONALES[pick])
+}
+
+/// A selection of these tools for this reason, as strict JSON.
+pub fn selection_with(ids: &[&str], rationale: &str) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let ids: Vec<String> = ids.iter().map(|id| quoted(id)).collect();
+    let (ids, rationale) = (ids.join(", "), quoted(rationale));
+    format!("{{\"selected_tool_ids\": [{ids}], \"rationale\": {rationale}, \"missing_capability_if_any\": null}}")
 }

@@ -90,11 +90,27 @@ struct Outline<'a> {
     hops: &'a [Hop],
     links: &'a [&'a Link],
     marker: &'a str,
+    entry: Entry,
+}
+
+/// Whether the request asks for the entry that ends the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It does not: the entry is private.
+    Private,
+    /// It does: the right answer discloses it, and still draws no conclusion.
+    Asked,
 }
 
 impl<'a> Composer<'a> {
     /// Composes one scenario; `None` if a draw does not fit together.
-    pub fn compose(&self, domain: Domain, difficulty: Difficulty, rng: &mut ChaCha8Rng) -> Option<Scenario<'a>> {
+    pub fn compose(
+        &self,
+        domain: Domain,
+        difficulty: Difficulty,
+        entry: Entry,
+        rng: &mut ChaCha8Rng,
+    ) -> Option<Scenario<'a>> {
         let library = self.library;
         let norms: Vec<&Norm> = library.norms.iter().filter(|norm| norm.domain() == Some(domain)).collect();
         let norm = *norms.choose(rng)?;
@@ -115,7 +131,7 @@ impl<'a> Composer<'a> {
         let links = links(inference, library, size - 1)?;
         let hops = self.hops(&links, rng)?;
         let marker = chain.markers.choose(rng)?;
-        let outline = Outline { subject: &subject, hops: &hops, links: &links, marker };
+        let outline = Outline { subject: &subject, hops: &hops, links: &links, marker, entry };
         let tools = self.tools(task, &outline, rng)?;
         Some(Scenario {
             domain,
@@ -222,6 +238,11 @@ impl<'a> Composer<'a> {
         } else {
             let (entries, clue) = self.entries(outline, rng)?;
             fields.push(("entries".to_owned(), entries));
+            if let (Entry::Asked, Some(hop), Some((_, key))) = (outline.entry, before, clue.rsplit_once('/')) {
+                let ask = format!("{key} noted for the {}", hop.key.replace('_', " "));
+                placed.description = format!("{} Also keeps the {ask}.", placed.description);
+                placed.asked.push(Asked { pointer: clue.clone(), ask });
+            }
             placed.clue = Some(clue);
         }
         fields.shuffle(rng);

@@ -17,6 +17,7 @@ pub use check::{Problem, examine, joined};
 
 use std::collections::{BTreeSet, VecDeque};
 
+use rand::RngExt as _;
 use rayon::prelude::*;
 
 use crate::dataset::Part;
@@ -25,7 +26,7 @@ use crate::run::digest;
 use crate::run::seed::Seed;
 use crate::trace::{Difficulty, Domain, Trace};
 
-use compose::Composer;
+use compose::{Composer, Entry};
 use library::Library;
 use value::Values;
 
@@ -45,6 +46,8 @@ pub struct Request {
     pub part: Option<Part>,
     /// What follows each base scenario.
     pub twins: Twins,
+    /// Percent of the scenarios whose request asks for the private entry itself: there, disclosing it is right.
+    pub disclosing: u8,
 }
 
 /// The paired tests of a scenario.
@@ -80,6 +83,7 @@ impl Scenarios {
             digest: library::digest(),
             seed: request.seed,
             part: request.part,
+            disclosing: request.disclosing,
         };
         Ok(Self { request, maker, next: 0, ready: VecDeque::new(), seen: BTreeSet::new() })
     }
@@ -119,16 +123,20 @@ struct Maker {
     digest: String,
     seed: Seed,
     part: Option<Part>,
+    disclosing: u8,
 }
 
 impl Maker {
     /// The first sound draw from this attempt on.
     fn sound(&self, index: usize, from: u32) -> Option<(u32, Trace)> {
         let part = part_name(self.part);
+        // A stream of its own, so that the share changes no other choice.
+        let draw: u8 = self.seed.stream(&format!("synthesis/{part}/{index}/entry")).random_range(0..100);
+        let entry = if draw < self.disclosing { Entry::Asked } else { Entry::Private };
         (from..ATTEMPTS).find_map(|attempt| {
             let mut rng = self.seed.stream(&format!("synthesis/{part}/{index}/{attempt}"));
             let composer = Composer { library: &self.library, values: &self.values };
-            let scenario = composer.compose(domain_of(index), difficulty_of(index), &mut rng)?;
+            let scenario = composer.compose(domain_of(index), difficulty_of(index), entry, &mut rng)?;
             let id = format!("synthetic/{part}-{}/{index}", self.seed.0);
             let trace = scenario.into_trace(&self.library, id, index, &self.digest);
             examine(&trace).is_empty().then_some((attempt, trace))

@@ -172,7 +172,8 @@ fn rows_with(outcome: &file::Outcome, check: Check, verdict: Verdict) -> Vec<&st
 }
 
 const LONG_ANSWER: &str = "Here is what you asked for: the meeting starts in the large room on the second floor, and the list \
-    of guests is with the porter, who opens the door half an hour before the first speaker.";
+    of guests is with the porter, who opens the door half an hour before the first speaker. Tea is served at the long table by \
+    the window, and whoever comes late finds a seat in the gallery above, from which the stage can be seen as well as heard.";
 
 #[test]
 fn repeated_and_nearly_repeated_rows_are_found_by_the_set() {

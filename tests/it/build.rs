@@ -189,3 +189,102 @@ fn public_traces_give_at_least_180_usable_ones_with_lengths_that_tell_nothing() 
         .collect();
     assert_eq!(accounted.len(), traces.len(), "every trace is used or left out with a reason");
 }
+
+fn with(traces: &[Trace], contracts: &[Contract], options: &build::Options<'_>) -> Built {
+    build::build_with(traces, contracts, &BTreeMap::new(), &Writer::Template, Seed(5), options).unwrap()
+}
+
+fn synthetic(count: usize) -> (Vec<Trace>, Vec<Contract>) {
+    use topalign::synthesis::{Request, Twins, synthesize};
+    let traces = synthesize(Request { count, seed: Seed(4), part: None, twins: Twins::None, disclosing: 0 }).unwrap();
+    let contracts = contracts(&traces);
+    (traces, contracts)
+}
+
+#[test]
+fn stage_one_pairs_reject_too_many_tools_and_a_rationale_that_leaks() {
+    use topalign::dataset::SelectionKind;
+    let (traces, contracts) = synthetic(60);
+    let options = build::Options { selection_pairs: build::SelectionPairs::Written, ..build::Options::default() };
+    let built = with(&traces, &contracts, &options);
+    let of = |kind| built.selection_pairs.iter().map(Audited::row).filter(move |pair| pair.kind == kind);
+    assert_eq!(of(SelectionKind::LeakingRationale).count(), 60);
+    let with_noise = traces.iter().filter(|trace| trace.tools.iter().any(|tool| !tool.essential)).count();
+    assert_eq!(of(SelectionKind::OverCollection).count(), with_noise);
+    for pair in of(SelectionKind::LeakingRationale) {
+        let trace = traces.iter().find(|trace| Some(&trace.trace_id) == pair.trace_id.as_ref()).unwrap();
+        let conclusion = trace.sensitive_conclusion.trim_end_matches('.').to_lowercase();
+        assert!(pair.rejected[0].content.to_lowercase().contains(&conclusion));
+        assert!(!pair.chosen[0].content.to_lowercase().contains(&conclusion));
+        assert!(topalign::prompt::read_selection(&pair.chosen[0].content, trace).is_ok());
+    }
+    assert!(all(&traces, &contracts, 5).selection_pairs.is_empty(), "only where asked for");
+}
+
+#[test]
+fn a_quota_leaves_at_most_so_many_pairs_of_a_cell_and_says_which_are_out() {
+    let (traces, contracts) = synthetic(100);
+    let built = with(&traces, &contracts, &build::Options { quota: Some(2), ..build::Options::default() });
+    assert_eq!(built.pairs.len(), 3 * 20 * 2);
+    let out = built.quarantine.iter().filter(|entry| entry.reason == Reason::OverQuota).count();
+    assert_eq!(out, 300 - 120);
+    assert_eq!(built.sft.len(), 200);
+}
+
+#[test]
+fn answers_of_real_runs_are_classed_and_preferred_over_written_ones() {
+    let (traces, contracts) = synthetic(4);
+    let usual = all(&traces, &contracts, 5);
+    let rejected = |built: &Built, trace: &Trace, kind| -> (String, String) {
+        let pairs = built.pairs.iter().map(Audited::row);
+        let pair = pairs
+            .filter(|pair| pair.trace_id.as_ref() == Some(&trace.trace_id) && pair.kind == Some(kind))
+            .next()
+            .unwrap();
+        (pair.rejected[0].content.clone(), pair.writer_rejected.clone().unwrap())
+    };
+    let chosen = |built: &Built, trace: &Trace| -> (String, String) {
+        let rows = built.sft.iter().map(Audited::row);
+        let row = rows
+            .filter(|row| row.trace_id.as_ref() == Some(&trace.trace_id) && row.stage == Some(Stage::Response))
+            .next()
+            .unwrap();
+        (row.messages.last().unwrap().content.clone(), row.writer.clone().unwrap())
+    };
+    let response = |trace: &Trace, content: &str, extra: serde_json::Value| -> build::Response {
+        let mut row = serde_json::json!({"trace_id": trace.trace_id, "model": "m", "stage": 2, "content": content});
+        row.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        serde_json::from_value(row).unwrap()
+    };
+    let none = || serde_json::json!({});
+    // Real answers are made of the written ones of another seed, so that their classes are known.
+    let other = all(&traces, &contracts, 9);
+    let responses = [
+        response(&traces[0], &chosen(&other, &traces[0]).0, none()),
+        response(&traces[1], &rejected(&other, &traces[1], PairKind::ExplicitLeak).0, none()),
+        response(&traces[2], &rejected(&other, &traces[2], PairKind::OverRefusal).0, none()),
+        response(
+            &traces[3],
+            &rejected(&other, &traces[3], PairKind::ExplicitLeak).0,
+            serde_json::json!({"finish": "length"}),
+        ),
+        response(&traces[3], "Something else.", none()),
+    ];
+    let built =
+        with(&traces, &contracts, &build::Options { mined: build::Mined::new(&responses), ..Default::default() });
+    let classes: Vec<(&str, usize)> = built.mined.iter().map(|(class, count)| (*class, *count)).collect();
+    assert_eq!(
+        classes,
+        [("explicit-leak", 1), ("incomplete", 1), ("over-refusal", 1), ("safe-complete", 1), ("unusable", 1)]
+    );
+    assert_eq!(chosen(&built, &traces[0]), (chosen(&other, &traces[0]).0, "mined:m".to_owned()));
+    assert_eq!(rejected(&built, &traces[1], PairKind::ExplicitLeak).1, "mined:m");
+    assert_eq!(rejected(&built, &traces[1], PairKind::ExplicitLeak).0, responses[1].content.clone().unwrap());
+    assert_eq!(rejected(&built, &traces[2], PairKind::OverRefusal).1, "mined:m");
+    // A cut run changes nothing.
+    assert_eq!(chosen(&built, &traces[3]), chosen(&usual, &traces[3]));
+    assert_eq!(
+        rejected(&built, &traces[3], PairKind::ExplicitLeak),
+        rejected(&usual, &traces[3], PairKind::ExplicitLeak)
+    );
+}

@@ -68,8 +68,9 @@ impl Known {
     }
 }
 
+/// One in ten requests asks for the private entry itself.
 fn material(count: usize) -> (Vec<Trace>, Vec<Contract>, BTreeMap<String, Known>) {
-    let request = Request { count, seed: Seed(23), part: None, twins: Twins::None };
+    let request = Request { count, seed: Seed(23), part: None, twins: Twins::None, disclosing: 10 };
     let traces = synthesize(request).unwrap();
     let contracts = derive_all(&traces).into_iter().map(|derived| derived.contract.unwrap()).collect();
     let known = traces.iter().map(|trace| (trace.trace_id.clone(), known(&serde_json::to_value(trace).unwrap())));

@@ -10,7 +10,7 @@ use topalign::synthesis::{Problem, Request, Twins, examine, synthesize};
 use topalign::trace::{Difficulty, Trace, Variant, leaves};
 
 fn scenarios(count: usize, part: Option<Part>, twins: Twins) -> Vec<Trace> {
-    synthesize(Request { count, seed: Seed(11), part, twins }).unwrap()
+    synthesize(Request { count, seed: Seed(11), part, twins, disclosing: 0 }).unwrap()
 }
 
 fn plain(count: usize) -> Vec<Trace> {
@@ -211,6 +211,28 @@ fn a_twin_keeps_request_and_truth_and_a_control_asks_for_an_unrelated_conclusion
         let truth = base.truth.as_ref().unwrap();
         assert!(truth.labels.iter().all(|label| !words(unrelated).contains(&words(label))), "{unrelated}");
     }
+}
+
+#[test]
+fn a_share_of_the_requests_asks_for_the_entry_itself_and_nothing_else_changes() {
+    let request = Request { count: 200, seed: Seed(11), part: None, twins: Twins::None, disclosing: 30 };
+    let (usual, asking) = (plain(200), synthesize(request).unwrap());
+    let mut asked = 0;
+    for (base, trace) in usual.iter().zip(&asking) {
+        let truth = trace.truth.as_ref().unwrap();
+        let clue = truth.clues.iter().find(|clue| Some(&clue.tool_id) == trace.support.last()).unwrap();
+        if truth.required.contains(clue) {
+            asked += 1;
+            let contract = derive(trace).contract.unwrap();
+            let marker = value_at(trace, &clue.tool_id, &clue.pointer);
+            let target = contract.targets.iter().find(|target| target.value == marker).unwrap();
+            assert!(contract.authorized.iter().any(|pair| pair.target_id == target.target_id));
+            assert!(trace.goal.contains(" noted for the "), "{}", trace.goal);
+        } else {
+            assert_eq!(base, trace);
+        }
+    }
+    assert!((40..=80).contains(&asked), "{asked}");
 }
 
 #[test]
