@@ -106,7 +106,6 @@ pub fn parse(text: &str) -> Result<SessionLog, Fault> {
         targets: private.targets,
         authorized: Vec::new(),
         required: Vec::new(),
-        locale: None,
         digest: String::new(),
     };
     let frozen = contract.freeze().map_err(|error| Fault::new(error.to_string()))?;
