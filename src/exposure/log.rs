@@ -96,7 +96,7 @@ impl SessionLog {
         }
     }
 
-    /// E_vis, headline tiers.
+    /// `E_vis`, headline tiers.
     pub fn exposed(&self, frozen: &Frozen) -> TargetSet {
         let visible = (0..self.channels.len()).filter(|channel| frozen.is_visible(*channel));
         visible.fold(TargetSet::default(), |union, channel| union.union(&self.channels[channel].found))

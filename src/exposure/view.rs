@@ -75,7 +75,7 @@ pub struct ViewValue {
 pub(super) struct Observed<'a> {
     pub log: &'a SessionLog,
     pub frozen: &'a Frozen,
-    /// E_vis.
+    /// `E_vis`.
     pub exposed: &'a TargetSet,
     /// Exposed at c*.
     pub outlet: Option<&'a TargetSet>,
