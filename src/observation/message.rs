@@ -214,14 +214,31 @@ impl Part {
     }
 }
 
-/// A string's content, or any other value but null as it is written.
+/// A string's content, or any other value but null as it is written, without the blanks of a printer.
 fn text_of(raw: Option<&RawValue>) -> Option<String> {
     let raw = raw?.get();
     match raw.as_bytes().first() {
         Some(b'n') => None,
         Some(b'"') => serde_json::from_str(raw).ok(),
-        _ => Some(raw.to_owned()),
+        _ => Some(without_blanks(raw)),
     }
+}
+
+/// Blanks between the tokens of valid JSON say nothing; numbers stay as written.
+fn without_blanks(raw: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let mut text = raw.to_owned();
+    text.retain(|character| {
+        let is_escaped = std::mem::take(&mut escaped);
+        match character {
+            '"' if !is_escaped => in_string = !in_string,
+            '\\' if in_string && !is_escaped => escaped = true,
+            _ if !in_string => return !character.is_ascii_whitespace(),
+            _ => {}
+        }
+        true
+    });
+    text
 }
 
 impl Message {

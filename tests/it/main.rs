@@ -15,6 +15,7 @@ mod generate;
 mod kernel;
 mod loss;
 mod model;
+mod observation;
 mod prompt;
 mod recipe;
 mod report;
