@@ -327,7 +327,8 @@ impl<'a> Rows<'a> {
 
     /// The fault of the value in the buffer, which starts at `line` and `byte`.
     fn fault(&self, error: &NotJson, line: usize, byte: u64) -> Fault {
-        let before = &self.buffer[..error.offset(&self.buffer)];
+        // What never ends is told by where it starts.
+        let before = if error.is_eof() { &[] } else { &self.buffer[..error.offset(&self.buffer)] };
         let place = format!("{}:{} (byte {})", self.place, line + line_breaks(before), byte + before.len() as u64);
         match error {
             NotJson::Text(_) => Fault::new("not UTF-8 text").at(place),
