@@ -11,13 +11,19 @@ use serde::{Deserialize, Serialize};
 
 mod boundary;
 mod decide;
+mod digits;
+mod encoding;
+mod equal;
 mod matcher;
 mod negation;
 mod normalise;
+mod partial;
 mod pattern;
-mod payload;
 mod presence;
+mod reading;
+mod sieve;
 mod typed;
+mod wording;
 
 pub use decide::{Decision, Disclosure, decide, disclosures};
 pub use matcher::Matcher;
@@ -63,6 +69,11 @@ pub struct Match {
     pub weak: bool,
     /// Bytes of the original payload.
     pub span: Range<usize>,
+}
+
+/// The form in which texts are compared: two that differ in case, spaces or markdown only have one.
+pub fn normal_form(text: &str) -> String {
+    normalise::pattern(text, normalise::Camel::Keep)
 }
 
 #[cfg(test)]

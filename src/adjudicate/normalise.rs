@@ -1,30 +1,13 @@
 //! Normalised text with a map back to the original bytes, so that a match found in either shows where it stands.
 //!
-//! In: the characters of a payload with their byte ranges ([`Unit`]). Out: [`Normalised`]: full case folding, NFKC where it
-//! keeps the meaning, no zero-width characters, one kind of space, hyphen and apostrophe, separators between words as
-//! single spaces, no markdown emphasis.
+//! In: text. Out: [`Normalised`]: full case folding, NFKC where it keeps the meaning, no zero-width characters, one kind of
+//! space, hyphen and apostrophe, separators between words as single spaces, no markdown emphasis.
 
 use std::ops::Range;
 
 use icu_casemap::CaseMapper;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
-
-/// A character with the bytes of the payload that it stands for (six bytes for a decoded `\u00e9`).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unit {
-    /// The character.
-    pub character: char,
-    /// First byte in the payload.
-    pub start: usize,
-    /// One past its last byte.
-    pub end: usize,
-}
-
-/// The units of plain text: each character stands for itself.
-pub(super) fn units(text: &str) -> Vec<Unit> {
-    text.char_indices().map(|(start, character)| Unit { character, start, end: start + character.len_utf8() }).collect()
-}
 
 /// Whether `camelCase` counts as two words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +18,7 @@ pub(super) enum Camel {
     Split,
 }
 
-/// Text to search, and for each of its bytes the bytes of the payload behind it.
+/// Text to search, and for each of its bytes the bytes of the given text behind it.
 #[derive(Debug, Default)]
 pub(super) struct Normalised {
     /// The normalised text.
@@ -45,28 +28,48 @@ pub(super) struct Normalised {
 }
 
 impl Normalised {
-    /// Normalises units.
-    pub fn of(units: &[Unit], camel: Camel) -> Self {
-        let clusters = clusters(units);
-        let mut normalised = Self::default();
+    /// Normalises text.
+    pub fn of(text: &str, camel: Camel) -> Self {
+        Self::of_clusters(&clusters(text), camel)
+    }
+
+    /// The text with `camelCase` as one word, and if there is any, again as two.
+    pub fn both(text: &str) -> Vec<Self> {
+        let clusters = clusters(text);
+        let mut both = vec![Self::of_clusters(&clusters, Camel::Keep)];
+        if (1..clusters.len()).any(|index| {
+            is_camel_boundary(
+                Some(clusters[index - 1].first),
+                clusters[index].first,
+                clusters.get(index + 1).map(|next| next.first),
+            )
+        }) {
+            both.push(Self::of_clusters(&clusters, Camel::Split));
+        }
+        both
+    }
+
+    fn of_clusters(clusters: &[Cluster], camel: Camel) -> Self {
+        let mut normalised =
+            Self { text: String::with_capacity(clusters.len() + 8), origins: Vec::with_capacity(clusters.len() + 8) };
         for index in 0..clusters.len() {
-            normalised.add(&clusters, index, camel);
+            normalised.add(clusters, index, camel);
         }
         normalised
     }
 
-    /// The bytes of the payload behind a byte range of `text`.
+    /// The bytes of the given text behind a byte range of `text`.
     pub fn origin(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.origins.get(range.start).map_or(0, |origin| origin.0);
         let end = range.end.checked_sub(1).and_then(|last| self.origins.get(last)).map_or(start, |origin| origin.1);
         start..end.max(start)
     }
 
-    /// Without spaces and hyphens, with the byte of `text` that each byte came from: for account numbers.
+    /// Without what separates the groups of an account number, with the byte of `text` that each byte came from.
     pub fn compact(&self) -> (String, Vec<usize>) {
         let mut compact = String::with_capacity(self.text.len());
         let mut positions = Vec::with_capacity(self.text.len() + 1);
-        for (start, character) in self.text.char_indices().filter(|(_, character)| !matches!(character, ' ' | '-')) {
+        for (start, character) in self.text.char_indices().filter(|(_, character)| !is_group_separator(*character)) {
             compact.push(character);
             positions.extend(start..start + character.len_utf8());
         }
@@ -88,10 +91,16 @@ impl Normalised {
             Class::Hyphen => self.push("-", cluster),
             Class::Apostrophe => self.push("'", cluster),
             Class::Quote => self.push("\"", cluster),
-            Class::Emphasis | Class::Other => {
-                let folded = CaseMapper::new().fold_string(&cluster.text).into_owned();
-                self.push(&folded, cluster);
-            }
+            Class::Emphasis | Class::Other => match &cluster.text {
+                Composed::One(character) if character.is_ascii() => {
+                    self.push(character.to_ascii_lowercase().encode_utf8(&mut [0; 4]), cluster);
+                }
+                Composed::One(character) => {
+                    let folded = CaseMapper::new().fold_string(character.encode_utf8(&mut [0; 4])).into_owned();
+                    self.push(&folded, cluster);
+                }
+                Composed::Many(text) => self.push(&CaseMapper::new().fold_string(text).into_owned(), cluster),
+            },
         }
     }
 
@@ -110,46 +119,72 @@ impl Normalised {
 
 /// A pattern's normalised form: that of text, without outer spaces.
 pub(super) fn pattern(text: &str, camel: Camel) -> String {
-    Normalised::of(&units(text), camel).text.trim().to_owned()
+    Normalised::of(text, camel).text.trim().to_owned()
+}
+
+/// What may stand between the groups of an account number.
+pub(super) fn is_group_separator(character: char) -> bool {
+    matches!(character, ' ' | '-' | '.' | '/')
 }
 
 /// A starter with its marks, composed.
 struct Cluster {
     first: char,
-    text: String,
+    text: Composed,
     start: usize,
     end: usize,
 }
 
-fn clusters(units: &[Unit]) -> Vec<Cluster> {
-    let mut clusters: Vec<Cluster> = Vec::with_capacity(units.len());
-    for unit in units.iter().filter(|unit| !is_zero_width(unit.character)) {
+/// Nearly all clusters are one character.
+enum Composed {
+    One(char),
+    Many(String),
+}
+
+fn clusters(text: &str) -> Vec<Cluster> {
+    let mut clusters: Vec<Cluster> = Vec::with_capacity(text.len());
+    for (start, character) in text.char_indices() {
+        let end = start + character.len_utf8();
+        if character.is_ascii() {
+            clusters.push(Cluster { first: character, text: Composed::One(character), start, end });
+            continue;
+        }
+        if is_zero_width(character) {
+            continue;
+        }
         match clusters.last_mut() {
-            Some(cluster) if joins(unit.character) => {
-                cluster.text.push(unit.character);
-                cluster.end = unit.end;
+            Some(cluster) if joins(character) => {
+                cluster.end = end;
+                match &mut cluster.text {
+                    Composed::One(starter) => cluster.text = Composed::Many([*starter, character].iter().collect()),
+                    Composed::Many(text) => text.push(character),
+                }
             }
-            _ => clusters.push(Cluster {
-                first: unit.character,
-                text: unit.character.to_string(),
-                start: unit.start,
-                end: unit.end,
-            }),
+            _ => clusters.push(Cluster { first: character, text: Composed::One(character), start, end }),
         }
     }
-    for cluster in &mut clusters {
-        cluster.text =
-            if keeps_meaning(cluster.first) { cluster.text.nfkc().collect() } else { cluster.text.nfc().collect() };
-        cluster.first = cluster.text.chars().next().unwrap_or(cluster.first);
-    }
+    clusters.iter_mut().for_each(compose);
     clusters
 }
 
-/// Marks join the starter before them, and so do the vowels and finals of Hangul syllables.
+fn compose(cluster: &mut Cluster) {
+    let composed: String = match &cluster.text {
+        Composed::One(character) if character.is_ascii() => return,
+        Composed::One(character) if keeps_meaning(cluster.first) => character.nfkc().collect(),
+        Composed::One(character) => character.nfc().collect(),
+        Composed::Many(text) if keeps_meaning(cluster.first) => text.nfkc().collect(),
+        Composed::Many(text) => text.nfc().collect(),
+    };
+    cluster.first = composed.chars().next().unwrap_or(cluster.first);
+    cluster.text =
+        if composed.chars().nth(1).is_none() { Composed::One(cluster.first) } else { Composed::Many(composed) };
+}
+
+/// Marks join the starter before them, and so do the vowels and finals of Hangul syllables and half-width voicing marks.
 fn joins(character: char) -> bool {
     canonical_combining_class(character) != 0
         || is_combining_mark(character)
-        || matches!(character, '\u{1160}'..='\u{11FF}')
+        || matches!(character, '\u{1160}'..='\u{11FF}' | '\u{FF9E}' | '\u{FF9F}')
 }
 
 /// NFKC turns circled digits, superscripts and fractions into digits that were never written; those stay as they are.
@@ -159,7 +194,7 @@ fn keeps_meaning(character: char) -> bool {
         | '\u{2460}'..='\u{24FF}' | '\u{2776}'..='\u{2793}' | '\u{3200}'..='\u{33FF}' | '\u{1F100}'..='\u{1F2FF}')
 }
 
-fn is_zero_width(character: char) -> bool {
+pub(super) fn is_zero_width(character: char) -> bool {
     matches!(character,
         '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
         | '\u{2060}'..='\u{2069}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0100}'..='\u{E01EF}')

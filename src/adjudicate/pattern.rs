@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 use super::normalise::{self, Camel};
 use crate::contract::{Target, TargetKind};
 
+/// Letters of a part of a word that stands apart.
+const SHORTEST_PART: usize = 4;
+
 /// One form of one target.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
@@ -32,15 +35,31 @@ pub(super) fn patterns(index: usize, target: &Target) -> Vec<Pattern> {
 
 fn of_form(target: usize, alias: Option<usize>, form: &str, owner: &Target) -> Vec<Pattern> {
     let declared = form.trim();
+    let mut patterns = of_text(target, alias, declared, owner.kind);
+    if owner.kind == TargetKind::Label
+        && let Some((expansion, acronym)) = expansion(declared)
+    {
+        for part in [expansion, acronym] {
+            patterns.extend(of_text(target, alias, part, owner.kind).into_iter().map(|mut pattern| {
+                pattern.declared = None;
+                pattern
+            }));
+        }
+    }
+    patterns
+}
+
+fn of_text(target: usize, alias: Option<usize>, declared: &str, kind: TargetKind) -> Vec<Pattern> {
     let capitals = is_acronym(declared).then(|| declared.to_owned());
     let mut texts = BTreeSet::new();
     for camel in [Camel::Keep, Camel::Split] {
         texts.insert(normalise::pattern(declared, camel));
     }
-    let made = match owner.kind {
+    let made = match kind {
         TargetKind::Label if capitals.is_some() => vec![format!("{}s", normalise::pattern(declared, Camel::Keep))],
-        TargetKind::Label => inflections(&normalise::pattern(declared, Camel::Keep)),
+        TargetKind::Label => joined_and_apart(&normalise::pattern(declared, Camel::Keep)),
         TargetKind::Number => without_trailing_zeros(declared).into_iter().collect(),
+        TargetKind::Person => surname_first(&normalise::pattern(declared, Camel::Keep)).into_iter().collect(),
         _ => Vec::new(),
     };
     let as_declared = texts.into_iter().map(|text| (text, true));
@@ -57,6 +76,31 @@ fn of_form(target: usize, alias: Option<usize>, form: &str, owner: &Target) -> V
         .collect()
 }
 
+/// The forms of a label whose words may be inflected or stand in another order; acronyms stand as they are.
+pub(super) fn wordings(index: usize, target: &Target) -> Vec<(usize, Option<usize>, String)> {
+    if target.kind != TargetKind::Label {
+        return Vec::new();
+    }
+    let forms = std::iter::once((None, &target.value))
+        .chain(target.aliases.iter().enumerate().map(|(alias, form)| (Some(alias), form)));
+    forms
+        .map(|(alias, form)| (alias, expansion(form.trim()).map_or(form.trim(), |(expansion, _)| expansion)))
+        .filter(|(_, form)| !is_acronym(form))
+        .map(|(alias, form)| (index, alias, form.to_owned()))
+        .collect()
+}
+
+/// `post-traumatic stress disorder (PTSD)` names both, and so does `PTSD (post-traumatic stress disorder)`.
+fn expansion(form: &str) -> Option<(&str, &str)> {
+    let (first, second) = form.strip_suffix(')')?.split_once(" (")?;
+    let is_short = |part: &str| is_acronym(part) || (part.len() <= 8 && part.chars().all(char::is_uppercase));
+    match (is_short(first), is_short(second)) {
+        (false, true) => Some((first, second)),
+        (true, false) => Some((second, first)),
+        _ => None,
+    }
+}
+
 /// Up to four letters, at least two of them capitals and the first one too: `SEC`, `AA`, `PrEP`.
 fn is_acronym(form: &str) -> bool {
     let letters = form.chars().count();
@@ -65,30 +109,26 @@ fn is_acronym(form: &str) -> bool {
         && form.chars().filter(|letter| letter.is_uppercase()).count() >= letters.min(2)
 }
 
-/// Regular forms of a label's last word; of a single word also its verb forms. Nonsense forms match nothing.
-fn inflections(label: &str) -> Vec<String> {
-    let (head, word) = label.rsplit_once(' ').map_or(("", label), |(head, word)| (head, word));
-    if word.len() < 4 || !word.chars().all(|letter| letter.is_ascii_lowercase()) {
+/// `night shift` is also written `nightshift`, and `whistleblower` in two words; both parts must be long enough to be words.
+fn joined_and_apart(label: &str) -> Vec<String> {
+    let words: Vec<&str> = label.split(' ').collect();
+    let is_plain = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+    if !words.iter().all(is_plain) {
         return Vec::new();
     }
-    let mut words = vec![plural(word)];
-    if head.is_empty() && !word.ends_with("ing") && !word.ends_with("ed") {
-        let stem = word.strip_suffix('e').unwrap_or(word);
-        words.push(format!("{stem}ing"));
-        words.push(match word.strip_suffix('y') {
-            Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ied"),
-            _ => format!("{stem}ed"),
-        });
+    match words.as_slice() {
+        [word] => (SHORTEST_PART..=word.len().saturating_sub(SHORTEST_PART))
+            .map(|at| format!("{} {}", &word[..at], &word[at..]))
+            .collect(),
+        [_, _] | [_, _, _] if label.len() > 2 * SHORTEST_PART => vec![words.concat()],
+        _ => Vec::new(),
     }
-    words.into_iter().map(|word| if head.is_empty() { word } else { format!("{head} {word}") }).collect()
 }
 
-fn plural(word: &str) -> String {
-    match word.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
-        _ if word.ends_with(['s', 'x', 'z']) || word.ends_with("ch") || word.ends_with("sh") => format!("{word}es"),
-        _ => format!("{word}s"),
-    }
+/// `Rahman, Aisha` is `Aisha Rahman`.
+fn surname_first(name: &str) -> Option<String> {
+    let (given, surname) = name.rsplit_once(' ')?;
+    Some(format!("{surname}, {given}"))
 }
 
 /// `170.50` is written `170.5` when JSON is serialised again.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::normalise::{self, Camel, Normalised};
 use super::typed::{self, Value};
-use super::{boundary, payload};
+use super::{boundary, reading};
 
 /// Bytes of `payload` where `value` stands; `None` if it does not, or if `value` is blank.
 pub fn find_value(payload: &str, value: &str) -> Option<Range<usize>> {
@@ -27,20 +27,21 @@ fn without_remark(value: &str) -> Option<&str> {
 fn find_text(payload: &str, value: &str) -> Option<Range<usize>> {
     // A sentence quoted inside another loses its full stop.
     let trimmed = value.trim().trim_end_matches('.');
-    for reading in payload::readings(payload) {
-        for camel in [Camel::Keep, Camel::Split] {
-            let pattern = normalise::pattern(trimmed, camel);
-            if pattern.is_empty() {
-                continue;
-            }
-            let text = Normalised::of(&reading, camel);
-            let bounded = text
-                .text
-                .match_indices(&pattern)
-                .map(|(start, found)| start..start + found.len())
-                .find(|range| boundary::is_bounded(&text.text, range));
-            if let Some(range) = bounded {
-                return Some(text.origin(&range));
+    for reading in reading::own_readings(payload) {
+        for text in Normalised::both(&reading.text) {
+            for camel in [Camel::Keep, Camel::Split] {
+                let pattern = normalise::pattern(trimmed, camel);
+                if pattern.is_empty() {
+                    continue;
+                }
+                let bounded = text
+                    .text
+                    .match_indices(&pattern)
+                    .map(|(start, found)| start..start + found.len())
+                    .find(|range| boundary::is_bounded(&text.text, range));
+                if let Some(range) = bounded {
+                    return Some(reading.origin(&text.origin(&range)));
+                }
             }
         }
     }

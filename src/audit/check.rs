@@ -2,7 +2,7 @@
 //!
 //! In: an answer, its [`Ground`], and what kind of answer it claims to be. Out: [`Finding`]s.
 
-use crate::adjudicate::{Decision, Disclosure, decide, find_value};
+use crate::adjudicate::{Decision, Disclosure, decide};
 use crate::contract::TargetKind;
 use crate::dataset::PairKind;
 use crate::prompt::read_selection;
@@ -10,6 +10,7 @@ use crate::prompt::read_selection;
 use super::ground::Ground;
 use super::record::{Answer, Check, Evidence, Finding, Verdict};
 use super::refusal::find_refusal;
+use super::text::Text;
 
 /// Lengths may differ by one in this many: preference training must not learn length.
 const LENGTH_PART: usize = 10;
@@ -21,9 +22,10 @@ const SHORTEST_FRAGMENT: usize = 3;
 pub(super) fn chosen(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     let mut findings = vec![contract(ground)];
     findings.extend(leak_of_clean(Answer::Chosen, "response", answer, ground));
-    findings.extend(complete(Answer::Chosen, answer, ground));
+    let text = Text::new(answer);
+    findings.extend(complete(Answer::Chosen, &text, ground));
     findings.push(grounding(answer, ground));
-    findings.push(noise(answer, ground));
+    findings.push(noise(&text, ground));
     findings.push(refusal(Answer::Chosen, answer, ground, false));
     findings
 }
@@ -32,7 +34,7 @@ pub(super) fn chosen(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
 pub(super) fn rejected(answer: &str, chosen: &str, kind: Option<PairKind>, ground: &Ground<'_>) -> Vec<Finding> {
     let mut findings = vec![length(answer, chosen), distinct(answer, chosen)];
     match kind {
-        Some(PairKind::ExplicitLeak) => findings.extend(explicit_leak(answer, ground)),
+        Some(PairKind::ExplicitLeak) => findings.extend(explicit_leak(Answer::Rejected, answer, ground)),
         Some(PairKind::OverDisclosure) => findings.extend(over_disclosure(answer, chosen, ground)),
         Some(PairKind::OverRefusal) => findings.extend(over_refusal(answer, ground)),
         None => {}
@@ -61,7 +63,7 @@ pub(super) fn selection(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     findings
 }
 
-fn contract(ground: &Ground<'_>) -> Finding {
+pub(super) fn contract(ground: &Ground<'_>) -> Finding {
     match &ground.contract {
         None => Finding::warn(Answer::Chosen, Check::Contract, Vec::new(), "no contract for this row's trace"),
         Some((contract, _)) if contract.required.is_empty() => {
@@ -80,7 +82,7 @@ fn disclosed(channel: &str, answer: &str, ground: &Ground<'_>) -> Option<(Vec<Di
 }
 
 /// Nothing unauthorised; what decides nothing alone (weak words, later tiers) is shown as a warning.
-fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
+pub(super) fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
     let (found, decision) = disclosed(channel, answer, ground)?;
     let evidence: Vec<Evidence> = found.iter().map(Evidence::of).collect();
     Some(if decision.is_clean() && !found.is_empty() {
@@ -91,20 +93,14 @@ fn leak_of_clean(who: Answer, channel: &str, answer: &str, ground: &Ground<'_>) 
     })
 }
 
-fn explicit_leak(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
+pub(super) fn explicit_leak(who: Answer, answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((found, decision)) = disclosed("response", answer, ground) {
         let labels = found.iter().filter(|found| found.kind == TargetKind::Label).map(Evidence::of).collect();
-        findings.push(Finding::new(
-            Answer::Rejected,
-            Check::Leak,
-            decision.explicit,
-            labels,
-            "no decisive label of the conclusion",
-        ));
+        findings.push(Finding::new(who, Check::Leak, decision.explicit, labels, "no decisive label of the conclusion"));
     }
-    findings.extend(complete(Answer::Rejected, answer, ground));
-    findings.push(refusal(Answer::Rejected, answer, ground, false));
+    findings.extend(complete(who, &Text::new(answer), ground));
+    findings.push(refusal(who, answer, ground, false));
     findings
 }
 
@@ -112,27 +108,27 @@ fn over_disclosure(answer: &str, chosen: &str, ground: &Ground<'_>) -> Vec<Findi
     let mut findings = Vec::new();
     if let Some((found, decision)) = disclosed("response", answer, ground) {
         let mut evidence: Vec<Evidence> = found.iter().map(Evidence::of).collect();
-        let fragments = fragments(answer, chosen, ground);
+        let fragments = fragments(&Text::new(answer), &Text::new(chosen), ground);
         let has_fragment = decision.over_disclosed || !fragments.is_empty();
         evidence.extend(fragments);
         let holds = has_fragment && !decision.explicit;
         let reason = if decision.explicit { "it states the conclusion" } else { "no private fragment beyond the task" };
         findings.push(Finding::new(Answer::Rejected, Check::Leak, holds, evidence, reason));
     }
-    findings.extend(complete(Answer::Rejected, answer, ground));
+    findings.extend(complete(Answer::Rejected, &Text::new(answer), ground));
     findings.push(refusal(Answer::Rejected, answer, ground, false));
     findings
 }
 
 /// Values of the results that the answer adds to the chosen one and that neither the task nor the request names.
-fn fragments(answer: &str, chosen: &str, ground: &Ground<'_>) -> Vec<Evidence> {
+fn fragments(answer: &Text<'_>, chosen: &Text<'_>, ground: &Ground<'_>) -> Vec<Evidence> {
     ground
         .shown
         .iter()
         .filter(|leaf| leaf.text.chars().count() >= SHORTEST_FRAGMENT)
         .filter(|leaf| !ground.required().iter().any(|required| required.value == leaf.text))
-        .filter(|leaf| find_value(chosen, &leaf.text).is_none() && !ground.is_requested(&leaf.text))
-        .filter_map(|leaf| find_value(answer, &leaf.text))
+        .filter(|leaf| !chosen.holds(&leaf.text) && !ground.is_requested(&leaf.text))
+        .filter_map(|leaf| answer.find(&leaf.text))
         .map(|span| Evidence::at(&span))
         .collect()
 }
@@ -142,7 +138,8 @@ fn over_refusal(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     findings.extend(leak_of_clean(Answer::Rejected, "response", answer, ground));
     let required = ground.required();
     if !required.is_empty() {
-        let missing = required.iter().any(|required| find_value(answer, &required.value).is_none());
+        let text = Text::new(answer);
+        let missing = required.iter().any(|required| !text.holds(&required.value));
         findings.push(Finding::new(
             Answer::Rejected,
             Check::Completeness,
@@ -154,16 +151,13 @@ fn over_refusal(answer: &str, ground: &Ground<'_>) -> Vec<Finding> {
     findings
 }
 
-fn complete(who: Answer, answer: &str, ground: &Ground<'_>) -> Option<Finding> {
+fn complete(who: Answer, answer: &Text<'_>, ground: &Ground<'_>) -> Option<Finding> {
     let required = ground.required();
     if required.is_empty() {
         return None;
     }
-    let found: Vec<Evidence> = required
-        .iter()
-        .filter_map(|required| find_value(answer, &required.value))
-        .map(|span| Evidence::at(&span))
-        .collect();
+    let found: Vec<Evidence> =
+        required.iter().filter_map(|required| answer.find(&required.value)).map(|span| Evidence::at(&span)).collect();
     let reason = format!("{} of {} required values present", found.len(), required.len());
     Some(Finding::new(who, Check::Completeness, found.len() == required.len(), found, reason))
 }
@@ -175,9 +169,9 @@ fn grounding(answer: &str, ground: &Ground<'_>) -> Finding {
     Finding::new(Answer::Chosen, Check::Grounding, evidence.is_empty(), evidence, reason)
 }
 
-fn noise(answer: &str, ground: &Ground<'_>) -> Finding {
+pub(super) fn noise(answer: &Text<'_>, ground: &Ground<'_>) -> Finding {
     let evidence: Vec<Evidence> =
-        ground.noise.iter().filter_map(|value| find_value(answer, value)).map(|span| Evidence::at(&span)).collect();
+        ground.noise.iter().filter_map(|value| answer.find(value)).map(|span| Evidence::at(&span)).collect();
     let reason = "a value of a tool that was not selected appears";
     Finding::new(Answer::Chosen, Check::Noise, evidence.is_empty(), evidence, reason)
 }

@@ -4,32 +4,32 @@
 //! contract still get the checks that need none, and say so in a warning.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::contract::Contract;
-use crate::dataset::{Message, PreferencePair, SftRow};
+use crate::dataset::{Message, Role};
 use crate::error::{Error, Fault, Result};
+use crate::prompt::{Mitigation, response_messages, selection_messages};
 use crate::run::jsonl;
 use crate::trace::Trace;
 
-use super::record::{AuditRecord, Check, Finding, Verdict};
-use super::{Ground, pair_findings, prompt_of, sft_findings};
+use super::form::Row;
+use super::record::{Answer, AuditRecord, Check, Finding, Severity, Verdict};
+use super::set::{self, KeptOut, SetRow, SetSummary};
+use super::{Ground, last_answer, pair_findings, sft_findings};
 
-/// Either kind of row, told apart by its keys.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum Row {
-    Pair(PreferencePair),
-    Sft(SftRow),
-    /// TRL's form of an SFT row.
-    Completion {
-        prompt: Vec<Message>,
-        completion: Vec<Message>,
-        #[serde(default)]
-        trace_id: Option<String>,
-    },
+/// What an audit looks at beside the rows, and how much it weighs.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Held-out traces: no row may have their prompts.
+    pub held_out: Vec<Trace>,
+    /// Files of rows whose prompts no row may have.
+    pub exclude: Vec<PathBuf>,
+    /// Severities other than the usual ones.
+    pub severity: BTreeMap<Check, Severity>,
 }
 
 /// How often a check came out how.
@@ -52,6 +52,8 @@ pub struct Outcome {
     pub failed_rows: usize,
     /// Rows whose trace has no contract here.
     pub without_contract: usize,
+    /// Figures of the whole set.
+    pub set: SetSummary,
     /// Outcomes by check.
     pub checks: BTreeMap<&'static str, Tally>,
     /// Every record, in the order of the rows.
@@ -63,93 +65,123 @@ pub struct Outcome {
 /// # Errors
 /// An unreadable file, rows that are neither SFT nor DPO rows, no rows at all, a contract that does not validate.
 pub fn audit(data: &Path, contracts: &[Contract], traces: &[Trace]) -> Result<Outcome> {
+    audit_with(data, contracts, traces, &Options::default())
+}
+
+/// Audits a file with options.
+///
+/// # Errors
+/// As [`audit`], and for excluded files.
+pub fn audit_with(data: &Path, contracts: &[Contract], traces: &[Trace], options: &Options) -> Result<Outcome> {
     let rows = read(data)?;
+    let known: Vec<&Contract> = contracts.iter().collect();
     let contracts: BTreeMap<&str, &Contract> =
         contracts.iter().filter_map(|contract| Some((contract.trace_id.as_deref()?, contract))).collect();
-    let traces: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
-    let mut outcome = Outcome {
-        rows: rows.len(),
-        failed_rows: 0,
-        without_contract: 0,
-        checks: Check::ALL.into_iter().map(|check| (check.name(), Tally::default())).collect(),
-        records: Vec::new(),
-    };
-    for (index, row) in rows.iter().enumerate() {
-        let trace_id = row.trace_id();
-        let contract = trace_id.and_then(|id| contracts.get(id).copied());
-        let ground = Ground::new(row.prompt(), contract, trace_id.and_then(|id| traces.get(id).copied()))?;
-        outcome.without_contract += usize::from(contract.is_none());
-        outcome.add(row.findings(&ground), &format!("{}:{index}", row.noun()), trace_id);
+    let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
+    let examined: Vec<(Option<&str>, bool, Vec<Finding>)> = rows
+        .par_iter()
+        .map(|row| {
+            let trace_id = row.trace_id().or_else(|| trace_of(row.prompt(), traces));
+            let contract = trace_id.and_then(|id| contracts.get(id).copied());
+            let trace = trace_id.and_then(|id| by_id.get(id).copied());
+            let ground = Ground::new(row.prompt(), contract, trace)?;
+            let findings = match row {
+                Row::Pair(pair) => pair_findings(pair, &ground),
+                Row::Sft(row) => sft_findings(row, &ground),
+            };
+            Ok((trace_id, contract.is_some(), findings))
+        })
+        .collect::<Result<_>>()?;
+    let set_rows: Vec<SetRow<'_>> =
+        rows.iter().zip(&examined).map(|(row, (trace_id, _, _))| set_row(row, *trace_id)).collect();
+    let (of_set, summary) = set::examine(&set_rows, &kept_out(options)?, &known)?;
+    let mut outcome = Outcome::empty(rows.len(), summary);
+    let mut by_row: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
+    for (index, finding) in of_set {
+        by_row.entry(index).or_default().push(finding);
+    }
+    for (index, (row, (trace_id, has_contract, mut findings))) in rows.iter().zip(examined).enumerate() {
+        findings.extend(by_row.remove(&index).unwrap_or_default());
+        let weighed = findings.into_iter().filter_map(|finding| {
+            let severity = options.severity.get(&finding.check).copied();
+            finding.weighed(severity)
+        });
+        outcome.without_contract += usize::from(!has_contract);
+        outcome.add(weighed.collect(), &format!("{}:{index}", row.noun()), trace_id);
     }
     Ok(outcome)
 }
 
 fn read(data: &Path) -> Result<Vec<Row>> {
-    // The untagged form says nothing of what is wrong with a row, so rows are read as values first.
     let values: Vec<serde_json::Value> = jsonl::read(data)?;
     if values.is_empty() {
         return Err(Fault::new("no rows").at(data.display()).expected("at least one SFT or DPO row").into());
     }
     let mut rows = Vec::with_capacity(values.len());
     let mut faults = Vec::new();
-    for (index, value) in values.into_iter().enumerate() {
-        match serde_json::from_value(value) {
-            Ok(row) => rows.push(row),
-            Err(_) if faults.len() < 10 => faults.push(
-                Fault::new("the row is neither an SFT nor a DPO row")
-                    .at(format!("{}, row {index}", data.display()))
-                    .expected("`messages`, or `prompt` with `completion`, or `prompt`, `chosen` and `rejected`: lists of chat turns"),
+    for (index, value) in values.iter().enumerate() {
+        match Row::read(value) {
+            Some(row) => rows.push(row),
+            None if faults.len() < 10 => faults.push(
+                Fault::new("the row is neither an SFT nor a DPO row").at(format!("{}, row {index}", data.display())).expected(
+                    "`messages` or `conversations`, or `prompt` with `completion`, or `chosen` and `rejected`: chat turns or text",
+                ),
             ),
-            Err(_) => {}
+            None => {}
         }
     }
     if faults.is_empty() { Ok(rows) } else { Err(Error::Invalid(faults)) }
 }
 
-impl Row {
-    fn noun(&self) -> &'static str {
-        match self {
-            Self::Pair(_) => "dpo",
-            Self::Sft(_) | Self::Completion { .. } => "sft",
-        }
-    }
+/// The trace whose request a prompt holds, for rows that do not name it.
+fn trace_of<'t>(prompt: &[Message], traces: &'t [Trace]) -> Option<&'t str> {
+    let holds =
+        |trace: &&Trace| prompt.iter().any(|turn| turn.role == Role::User && turn.content.contains(&trace.goal));
+    traces.iter().find(holds).map(|trace| trace.trace_id.as_str())
+}
 
-    fn trace_id(&self) -> Option<&str> {
-        match self {
-            Self::Pair(pair) => pair.trace_id.as_deref(),
-            Self::Sft(row) => row.trace_id.as_deref(),
-            Self::Completion { trace_id, .. } => trace_id.as_deref(),
-        }
-    }
+fn spoken(prompt: &[Message]) -> String {
+    let turns: Vec<&str> =
+        prompt.iter().filter(|turn| turn.role != Role::System).map(|turn| turn.content.as_str()).collect();
+    turns.join("\n")
+}
 
-    fn prompt(&self) -> &[Message] {
-        match self {
-            Self::Pair(pair) => &pair.prompt,
-            Self::Sft(row) => prompt_of(&row.messages),
-            Self::Completion { prompt, .. } => prompt,
+fn set_row<'r>(row: &'r Row, trace_id: Option<&'r str>) -> SetRow<'r> {
+    let answers = match row {
+        Row::Pair(pair) => {
+            vec![(Answer::Chosen, last_answer(&pair.chosen)), (Answer::Rejected, last_answer(&pair.rejected))]
         }
-    }
+        Row::Sft(row) => vec![(Answer::Chosen, last_answer(&row.messages))],
+    };
+    SetRow { trace_id, prompt: spoken(row.prompt()), answers }
+}
 
-    fn findings(&self, ground: &Ground<'_>) -> Vec<Finding> {
-        match self {
-            Self::Pair(pair) => pair_findings(pair, ground),
-            Self::Sft(row) => sft_findings(row, ground),
-            Self::Completion { completion, .. } => sft_findings(
-                &SftRow {
-                    messages: completion.clone(),
-                    trace_id: None,
-                    split: None,
-                    writer: None,
-                    stage: None,
-                    audit: None,
-                },
-                ground,
-            ),
-        }
+/// Prompts of both stages of the held-out traces, and those of the excluded files.
+fn kept_out(options: &Options) -> Result<KeptOut> {
+    let mut texts = Vec::new();
+    for trace in &options.held_out {
+        let ids: Vec<String> = trace.essential_tools().map(|tool| tool.tool_id.clone()).collect();
+        texts.push(spoken(&response_messages(trace, &ids, Mitigation::None)));
+        texts.push(spoken(&selection_messages(trace, Mitigation::None)));
     }
+    for file in &options.exclude {
+        texts.extend(read(file)?.iter().map(|row| spoken(row.prompt())));
+    }
+    Ok(KeptOut { texts })
 }
 
 impl Outcome {
+    fn empty(rows: usize, set: SetSummary) -> Self {
+        Self {
+            rows,
+            failed_rows: 0,
+            without_contract: 0,
+            set,
+            checks: Check::ALL.into_iter().map(|check| (check.name(), Tally::default())).collect(),
+            records: Vec::new(),
+        }
+    }
+
     fn add(&mut self, findings: Vec<Finding>, row: &str, trace_id: Option<&str>) {
         let mut failed = false;
         for finding in findings {
@@ -167,17 +199,24 @@ impl Outcome {
 
     /// A table by check, then the first rows that fail.
     pub fn table(&self) -> String {
-        let mut lines = vec![format!("{:<14}{:>7}{:>7}{:>7}", "check", "pass", "warn", "fail")];
+        let mut lines = vec![format!("{:<16}{:>7}{:>7}{:>7}", "check", "pass", "warn", "fail")];
         for check in Check::ALL {
             let tally = self.checks.get(check.name()).copied().unwrap_or_default();
             if tally != Tally::default() {
-                lines.push(format!("{:<14}{:>7}{:>7}{:>7}", check.name(), tally.pass, tally.warn, tally.fail));
+                lines.push(format!("{:<16}{:>7}{:>7}{:>7}", check.name(), tally.pass, tally.warn, tally.fail));
             }
         }
         lines.push(format!(
             "{} rows, {} with a failed check, {} without a contract",
             self.rows, self.failed_rows, self.without_contract
         ));
+        if let Some(top) = self.set.top_frame {
+            let (frames, answers) = (self.set.frames, self.set.answers);
+            lines.push(format!(
+                "{answers} better answers in {frames} frames; the most frequent has {:.1}%",
+                100.0 * top
+            ));
+        }
         for record in self.records.iter().filter(|record| record.verdict == Verdict::Fail).take(10) {
             let reason = record.reason.as_deref().unwrap_or_default();
             lines.push(format!("  {} {}: {reason}", record.row, record.check.name()));

@@ -3,13 +3,14 @@
 //!
 //! In: prompt turns and, where there are any, contract and trace. Out: [`Ground`].
 
-use crate::adjudicate::{Decision, Disclosure, Matcher, decide, disclosures, find_value};
+use crate::adjudicate::{Decision, Disclosure, Matcher, decide, disclosures};
 use crate::contract::{Contract, Required};
 use crate::dataset::{Message, Role};
 use crate::error::Result;
 use crate::trace::{Leaf, LeafKind, Trace, leaves};
 
 use super::grounding::Source;
+use super::text::Text;
 
 /// Shorter values of a tool that was not shown appear in any text by chance.
 const SHORTEST_NOISE: usize = 4;
@@ -21,7 +22,7 @@ pub struct Ground<'a> {
     pub(super) trace: Option<&'a Trace>,
     pub(super) source: Source,
     /// The prompt without the results: the goal.
-    pub(super) request: String,
+    pub(super) request: Text<'static>,
     /// Values of the results shown.
     pub(super) shown: Vec<Leaf>,
     /// Values of the results not shown, unless the prompt holds them too.
@@ -53,7 +54,7 @@ impl<'a> Ground<'a> {
         let noise = trace.map(|trace| noise(trace, &text, &source)).unwrap_or_default();
         let contract =
             contract.map(|contract| Matcher::new(contract).map(|matcher| (contract, matcher))).transpose()?;
-        Ok(Self { contract, trace, source, request, shown, noise })
+        Ok(Self { contract, trace, source, request: Text::new(request), shown, noise })
     }
 
     /// The unauthorised matches of a text on a channel; none without a contract.
@@ -70,7 +71,7 @@ impl<'a> Ground<'a> {
 
     /// Whether a value stands in the request itself.
     pub fn is_requested(&self, value: &str) -> bool {
-        find_value(&self.request, value).is_some()
+        self.request.holds(value)
     }
 
     /// The values that a complete answer holds; none without a contract.
@@ -87,7 +88,7 @@ fn noise(trace: &Trace, prompt: &str, source: &Source) -> Vec<String> {
         .filter(|tool| !prompt.contains(&tool.return_text))
         .flat_map(|tool| leaves(&tool.return_text))
         .filter(|leaf| leaf.kind != LeafKind::Constant && is_telling(&leaf.text))
-        .filter(|leaf| find_value(source.text(), &leaf.text).is_none())
+        .filter(|leaf| !source.holds_text(&leaf.text))
         .map(|leaf| leaf.text)
         .collect()
 }

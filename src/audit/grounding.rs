@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::adjudicate::find_value;
+use super::text::Text;
 
 /// A prompt's text, prepared for look-ups.
 #[derive(Debug, Clone)]
 pub struct Source {
-    text: String,
+    text: Text<'static>,
     words: BTreeSet<String>,
     numbers: BTreeSet<String>,
 }
@@ -64,12 +64,17 @@ impl Source {
         let parts = || text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty());
         let mut words: BTreeSet<String> = parts().map(str::to_lowercase).collect();
         words.extend(parts().flat_map(split_camel).map(str::to_lowercase));
-        Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text }
+        Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text: Text::new(text) }
     }
 
     /// The text itself.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.as_str()
+    }
+
+    /// Whether a value stands in it.
+    pub(super) fn holds_text(&self, value: &str) -> bool {
+        self.text.holds(value)
     }
 
     /// Places in `answer` of values that the source does not hold.
@@ -94,7 +99,7 @@ impl Source {
 
     /// Whole, or number by number (`March 10` for `2026-03-10`, `$5,000` for `$5000`) as long as it is no code.
     fn holds_value(&self, token: &str) -> bool {
-        if find_value(&self.text, token).is_some() {
+        if self.text.holds(token) {
             return true;
         }
         let is_plain =

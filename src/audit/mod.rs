@@ -6,14 +6,22 @@
 
 mod check;
 pub mod file;
+mod form;
 mod ground;
 mod grounding;
+mod personal;
 mod record;
 mod refusal;
+mod set;
+mod shingle;
+mod text;
+mod unguarded;
 
 pub use ground::Ground;
-pub use record::{Answer, AuditRecord, Check, Evidence, Verdict};
+pub use record::{Answer, AuditRecord, Check, Evidence, Severity, Verdict};
 pub use refusal::find_refusal;
+pub use set::SetSummary;
+pub use unguarded::{Intent, Unguarded, admit_unguarded};
 
 use serde::Serialize;
 
@@ -22,7 +30,8 @@ use crate::error::Result;
 use crate::run::digest;
 use record::Finding;
 
-/// A row whose audit holds. There is no way to make one but [`admit_sft`] and [`admit_pair`], and none to change it.
+/// A row whose audit holds. There is no way to make one but an audit ([`Examined::admit`]), and none to change
+/// it.
 ///
 /// ```compile_fail,E0451
 /// let unaudited = topalign::audit::Audited { row: "never checked" };
@@ -54,14 +63,82 @@ pub enum Admission<T> {
     Failed(T, Vec<AuditRecord>),
 }
 
+/// A row with what its checks found, before it has a name: checks run in parallel, names are given in order.
+#[derive(Debug, Clone)]
+pub struct Examined<T> {
+    row: T,
+    trace_id: Option<String>,
+    findings: Vec<Finding>,
+    seal: fn(&mut T, String),
+}
+
+impl<T> Examined<T> {
+    /// Whether no check fails.
+    pub fn holds(&self) -> bool {
+        !check::fails(&self.findings)
+    }
+
+    /// The row as it stands.
+    pub fn row(&self) -> &T {
+        &self.row
+    }
+
+    /// Admits the row under the name that it will have, e.g. `sft:12`.
+    ///
+    /// # Errors
+    /// Only if the records have no JSON form.
+    pub fn admit(self, name: &str) -> Result<Admission<T>> {
+        let (mut row, holds, trace_id) = (self.row, !check::fails(&self.findings), self.trace_id);
+        let records: Vec<AuditRecord> =
+            self.findings.into_iter().map(|finding| finding.record(name, trace_id.as_deref())).collect();
+        if !holds {
+            return Ok(Admission::Failed(row, records));
+        }
+        (self.seal)(&mut row, digest::of_value(&records)?);
+        Ok(Admission::Passed(Audited { row }, records))
+    }
+}
+
+/// Runs the checks of an SFT row.
+pub fn examine_sft(row: SftRow, ground: &Ground<'_>) -> Examined<SftRow> {
+    let findings = sft_findings(&row, ground);
+    Examined { trace_id: row.trace_id.clone(), row, findings, seal: |row, audit| row.audit = Some(audit) }
+}
+
+/// Runs the checks of a preference pair.
+pub fn examine_pair(pair: PreferencePair, ground: &Ground<'_>) -> Examined<PreferencePair> {
+    let findings = pair_findings(&pair, ground);
+    Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
+}
+
+/// Runs the checks of a preference pair whose chosen answer was examined as an SFT row with the same prompt.
+pub fn examine_pair_beside(
+    pair: PreferencePair,
+    chosen: &Examined<SftRow>,
+    ground: &Ground<'_>,
+) -> Examined<PreferencePair> {
+    let answer = last_answer(&pair.chosen);
+    if chosen.row.stage != Some(Stage::Response) || last_answer(&chosen.row.messages) != answer {
+        return examine_pair(pair, ground);
+    }
+    let mut examined = Examined {
+        trace_id: pair.trace_id.clone(),
+        findings: chosen.findings.clone(),
+        seal: |pair: &mut PreferencePair, audit| pair.audit = Some(audit),
+        row: pair,
+    };
+    let pair = &examined.row;
+    let rejected = check::rejected(last_answer(&pair.rejected), last_answer(&pair.chosen), pair.kind, ground);
+    examined.findings.extend(rejected);
+    examined
+}
+
 /// Audits an SFT row under the name that it will have, e.g. `sft:12`.
 ///
 /// # Errors
 /// Only if the records have no JSON form.
 pub fn admit_sft(row: SftRow, name: &str, ground: &Ground<'_>) -> Result<Admission<SftRow>> {
-    let findings = sft_findings(&row, ground);
-    let trace_id = row.trace_id.clone();
-    admit(row, findings, name, trace_id.as_deref(), |row, audit| row.audit = Some(audit))
+    examine_sft(row, ground).admit(name)
 }
 
 /// Audits a preference pair under the name that it will have, e.g. `dpo:12`.
@@ -69,25 +146,7 @@ pub fn admit_sft(row: SftRow, name: &str, ground: &Ground<'_>) -> Result<Admissi
 /// # Errors
 /// Only if the records have no JSON form.
 pub fn admit_pair(pair: PreferencePair, name: &str, ground: &Ground<'_>) -> Result<Admission<PreferencePair>> {
-    let findings = pair_findings(&pair, ground);
-    let trace_id = pair.trace_id.clone();
-    admit(pair, findings, name, trace_id.as_deref(), |pair, audit| pair.audit = Some(audit))
-}
-
-fn admit<T>(
-    mut row: T,
-    findings: Vec<Finding>,
-    name: &str,
-    trace_id: Option<&str>,
-    seal: impl FnOnce(&mut T, String),
-) -> Result<Admission<T>> {
-    let failed = check::fails(&findings);
-    let records: Vec<AuditRecord> = findings.into_iter().map(|finding| finding.record(name, trace_id)).collect();
-    if failed {
-        return Ok(Admission::Failed(row, records));
-    }
-    seal(&mut row, digest::of_value(&records)?);
-    Ok(Admission::Passed(Audited { row }, records))
+    examine_pair(pair, ground).admit(name)
 }
 
 fn sft_findings(row: &SftRow, ground: &Ground<'_>) -> Vec<Finding> {

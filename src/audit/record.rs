@@ -38,7 +38,7 @@ pub enum Answer {
 
 /// The checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Check {
     /// A contract for the row's trace is at hand; without it the checks against it cannot run.
     Contract,
@@ -58,11 +58,25 @@ pub enum Check {
     Length,
     /// Chosen and rejected differ.
     Distinct,
+    /// No earlier row of the set is the same.
+    Duplicate,
+    /// No earlier row of another trace is nearly the same.
+    NearDuplicate,
+    /// The prompt is none that was kept out.
+    Contamination,
+    /// No private value of another trace.
+    ForeignSecret,
+    /// No personal data that the prompt does not hold.
+    Personal,
+    /// The language of the prompt.
+    Language,
+    /// No frame that a large share of the answers have.
+    Frame,
 }
 
 impl Check {
     /// All checks, in table order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::Contract,
         Self::Selection,
         Self::Leak,
@@ -72,6 +86,13 @@ impl Check {
         Self::Refusal,
         Self::Length,
         Self::Distinct,
+        Self::Duplicate,
+        Self::NearDuplicate,
+        Self::Contamination,
+        Self::ForeignSecret,
+        Self::Personal,
+        Self::Language,
+        Self::Frame,
     ];
 
     /// The name used in files and tables.
@@ -86,7 +107,40 @@ impl Check {
             Self::Refusal => "refusal",
             Self::Length => "length",
             Self::Distinct => "distinct",
+            Self::Duplicate => "duplicate",
+            Self::NearDuplicate => "near-duplicate",
+            Self::Contamination => "contamination",
+            Self::ForeignSecret => "foreign-secret",
+            Self::Personal => "personal",
+            Self::Language => "language",
+            Self::Frame => "frame",
         }
+    }
+
+    /// The check with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|check| check.name() == name)
+    }
+}
+
+/// How much a check that does not hold weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// It is not reported.
+    Off,
+    /// It warns.
+    Warn,
+    /// It fails the row.
+    Fail,
+}
+
+impl Severity {
+    /// Reads a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [("off", Self::Off), ("warn", Self::Warn), ("fail", Self::Fail)]
+            .into_iter()
+            .find_map(|(known, severity)| (known == name).then_some(severity))
     }
 }
 
@@ -149,6 +203,18 @@ impl Finding {
     /// A warning.
     pub fn warn(answer: Answer, check: Check, evidence: Vec<Evidence>, reason: impl Into<String>) -> Self {
         Self { answer, check, verdict: Verdict::Warn, evidence, reason: Some(reason.into()) }
+    }
+
+    /// As a severity says: what does not pass warns, fails, or is not reported at all.
+    pub fn weighed(mut self, severity: Option<Severity>) -> Option<Self> {
+        match severity {
+            None => {}
+            Some(Severity::Off) => return None,
+            Some(_) if self.verdict == Verdict::Pass => {}
+            Some(Severity::Warn) => self.verdict = Verdict::Warn,
+            Some(Severity::Fail) => self.verdict = Verdict::Fail,
+        }
+        Some(self)
     }
 
     pub fn record(self, row: &str, trace_id: Option<&str>) -> AuditRecord {

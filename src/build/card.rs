@@ -23,6 +23,7 @@ pub(super) fn card(counts: &Counts, writer: Writer, seed: u64) -> String {
     let levels = counts.difficulties.iter().map(|(name, count)| (*name, *count));
     table(&mut card, "Usable traces by difficulty", "difficulty", levels);
     lengths(&mut card, counts);
+    separability(&mut card, counts);
     let traces = counts.traces_out.iter().map(|(name, count)| (*name, *count));
     table(&mut card, "Quarantined traces", "reason", traces);
     let pairs = counts.pairs_out.iter().map(|(name, count)| (name.as_str(), *count));
@@ -54,6 +55,24 @@ fn lengths(card: &mut String, counts: &Counts) {
             lengths.mean,
             percent(lengths.signed_difference),
             percent(lengths.largest_difference)
+        );
+    }
+}
+
+fn separability(card: &mut String, counts: &Counts) {
+    card.push_str(
+        "\n## Told apart without reading\n\nAccuracy of two naive models on traces that they were not fitted to (chance is 50%), and \
+         the mean share of words that chosen and rejected have in common.\n\n| kind | answers | length only | bag of words | words \
+         shared |\n|---|---:|---:|---:|---:|\n",
+    );
+    for (kind, separability) in &counts.separability {
+        let _ = writeln!(
+            card,
+            "| {kind} | {} | {:.1}% | {:.1}% | {:.1}% |",
+            separability.answers,
+            100.0 * separability.length_only,
+            100.0 * separability.bag_of_words,
+            100.0 * separability.overlap
         );
     }
 }

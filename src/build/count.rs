@@ -10,6 +10,7 @@ use crate::dataset::{Message, PairKind, Stage};
 use crate::trace::{Domain, Trace};
 
 use super::fit::length;
+use super::separate::{Answers, Separability, separability};
 use super::{Built, Quarantined};
 
 /// What a build counts.
@@ -37,6 +38,8 @@ pub struct Counts {
     pub difficulties: BTreeMap<&'static str, usize>,
     /// Lengths in characters, by kind of answer.
     pub lengths: BTreeMap<&'static str, Lengths>,
+    /// How far naive models tell chosen from rejected, by kind; absent where there are too few pairs.
+    pub separability: BTreeMap<&'static str, Separability>,
 }
 
 /// Lengths of one kind of answer in characters.
@@ -77,6 +80,10 @@ impl Counts {
             domains: tally(usable.iter().map(|trace| trace.domain.code())),
             difficulties: tally(usable.iter().map(|trace| trace.difficulty.map_or("unknown", |level| level.code()))),
             lengths: lengths(built, responses().filter_map(|row| row.messages.last()).collect()),
+            separability: PairKind::ALL
+                .into_iter()
+                .filter_map(|kind| Some((kind.name(), separable(built, kind)?)))
+                .collect(),
         }
     }
 
@@ -98,6 +105,14 @@ impl Counts {
                 .largest_difference
                 .map_or(String::new(), |value| format!(", at most {:.1}% off", 100.0 * value));
             lines.push(format!("  length {kind}: mean {:.1} characters{signed}{largest}", lengths.mean));
+        }
+        for (kind, separability) in &self.separability {
+            lines.push(format!(
+                "  told apart {kind}: by length {:.1}%, by words {:.1}%; {:.1}% of words shared",
+                100.0 * separability.length_only,
+                100.0 * separability.bag_of_words,
+                100.0 * separability.overlap
+            ));
         }
         lines.join("\n")
     }
@@ -143,6 +158,20 @@ fn lengths(built: &Built, chosen: Vec<&Message>) -> BTreeMap<&'static str, Lengt
         );
     }
     lengths
+}
+
+fn separable(built: &Built, kind: PairKind) -> Option<Separability> {
+    let pairs = built.pairs.iter().map(crate::audit::Audited::row).filter(|pair| pair.kind == Some(kind));
+    let answers: Vec<Answers<'_>> = pairs
+        .filter_map(|pair| {
+            Some(Answers {
+                trace_id: pair.trace_id.as_deref()?,
+                chosen: &pair.chosen.last()?.content,
+                rejected: &pair.rejected.last()?.content,
+            })
+        })
+        .collect();
+    separability(&answers)
 }
 
 fn mean(lengths: &[usize]) -> Option<f64> {

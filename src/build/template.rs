@@ -60,6 +60,21 @@ impl Draft {
         fit(&heads, pool, 0, target, rng).map(|fitted| fitted.text.trim_end().to_owned())
     }
 
+    /// Writes an answer that states the conclusion, at times after private fragments, for a model without safeguards.
+    pub fn leaking(&self, scene: &Scene<'_>, with_fragment: bool, rng: &mut ChaCha8Rng) -> Option<String> {
+        let shortest = scene.leaks.iter().map(|note| length(note)).min()?;
+        let limit = shortest.max(LONGEST_NOTE);
+        let leaks: Vec<&String> = scene.leaks.iter().filter(|note| length(note) <= limit).collect();
+        let leak = leaks.choose(rng)?;
+        let fragment = if with_fragment { scene.disclosures.choose(rng) } else { None };
+        let head = match fragment {
+            Some(fragment) => format!("{}{fragment} {leak}", self.stem),
+            None => format!("{}{leak}", self.stem),
+        };
+        let target = length(&self.chosen).max(length(&head));
+        Some(fill(&head, &scene.neutral, 0, target, rng).text.trim_end().to_owned())
+    }
+
     fn with_notes(&self, notes: &[String]) -> Vec<String> {
         notes.iter().map(|note| format!("{}{note}", self.stem)).collect()
     }

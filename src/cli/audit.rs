@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::Console;
-use crate::audit;
+use crate::audit::file::Options;
+use crate::audit::{self, Check, Severity};
 use crate::contract::Contract;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::run::jsonl;
 use crate::trace::{self, Format};
 
@@ -20,6 +21,15 @@ pub struct Arguments {
     /// The traces themselves: adds the checks of tool selection and of values from tools not shown.
     #[arg(long)]
     traces: Option<PathBuf>,
+    /// Traces whose prompts no row may have, exactly or nearly.
+    #[arg(long)]
+    held_out: Option<PathBuf>,
+    /// Files of rows whose prompts no row may have, exactly or nearly.
+    #[arg(long)]
+    exclude: Vec<PathBuf>,
+    /// What weighs how much, e.g. `near-duplicate=fail` or `language=off`; may be given again.
+    #[arg(long, value_name = "CHECK=off|warn|fail")]
+    severity: Vec<String>,
     /// Exit with 3 if a row has an outcome of this severity.
     #[arg(long, value_enum)]
     fail_on: Option<FailOn>,
@@ -44,7 +54,13 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         Some(path) => trace::read(path, Format::Auto)?,
         None => Vec::new(),
     };
-    let outcome = audit::file::audit(&arguments.data, &contracts, &traces)?;
+    let held_out = match &arguments.held_out {
+        Some(path) => trace::read(path, Format::Auto)?,
+        None => Vec::new(),
+    };
+    let severity = arguments.severity.iter().map(|item| read_severity(item)).collect::<Result<_>>()?;
+    let options = Options { held_out, exclude: arguments.exclude.clone(), severity };
+    let outcome = audit::file::audit_with(&arguments.data, &contracts, &traces, &options)?;
     console.print(&outcome, &outcome.table())?;
     let warnings: usize = outcome.checks.values().map(|tally| tally.warn).sum();
     let fails = match arguments.fail_on {
@@ -59,4 +75,17 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+fn read_severity(item: &str) -> Result<(Check, Severity)> {
+    let read =
+        item.split_once('=').and_then(|(check, severity)| Some((Check::parse(check)?, Severity::parse(severity)?)));
+    read.ok_or_else(|| {
+        let names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
+        Fault::new("not a check with its severity")
+            .at("--severity")
+            .got(item)
+            .expected(format!("one of {} = off, warn or fail", names.join(", ")))
+            .into()
+    })
 }

@@ -8,10 +8,11 @@ use crate::build::{self, Counts, Inputs, Writer};
 use crate::contract::Contract;
 use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
+use crate::recipe::settings::{Answers, Share};
 use crate::run::seed::Seed;
 use crate::run::{digest, jsonl};
 use crate::split::Split;
-use crate::trace::{self, Format};
+use crate::trace::{self, Format, Trace};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,12 @@ pub struct Arguments {
     /// Who writes the answers.
     #[arg(long, value_enum, default_value_t = WriterName::Template)]
     writer: WriterName,
+    /// Guarded rows align a model; unguarded ones leak on purpose, for a base model that shows the fault.
+    #[arg(long, value_enum, default_value_t)]
+    answers: Answers,
+    /// Share of unguarded answers that state the conclusion.
+    #[arg(long, default_value_t = Share::LEAKING.get())]
+    leaking: f64,
     /// Seed of all choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -63,6 +70,9 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         None => BTreeMap::new(),
     };
     let seed = Seed(arguments.seed);
+    if arguments.answers == Answers::Unguarded {
+        return run_unguarded(arguments, console, &traces, &contracts, &parts);
+    }
     let built = build::build(&traces, &contracts, &parts, &writer, seed)?;
     let counts = Counts::of(&built, &traces);
     if built.sft.is_empty() {
@@ -76,6 +86,26 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     console.print(&counts, &format!("{}\n-> {}", counts.text(), arguments.out.display()))
 }
 
+fn run_unguarded(
+    arguments: &Arguments,
+    console: Console,
+    traces: &[Trace],
+    contracts: &[Contract],
+    parts: &BTreeMap<String, Part>,
+) -> Result<()> {
+    let leaking = Share::try_from(arguments.leaking).map_err(|rule| Fault::new(rule).at("--leaking"))?;
+    let seed = Seed(arguments.seed);
+    let built = build::build_unguarded(traces, contracts, parts, leaking, seed)?;
+    if built.sft.is_empty() {
+        return Err(Fault::new(format!("no trace of {} gives a row", traces.len()))
+            .at(arguments.traces.display())
+            .hint(built.counts.text())
+            .into());
+    }
+    build::write_unguarded(&arguments.out, &built, &inputs(arguments)?, leaking, seed)?;
+    console.print(&built.counts, &format!("{}\n-> {}", built.counts.text(), arguments.out.display()))
+}
+
 fn writer(name: WriterName) -> Result<Writer> {
     let name = match name {
         WriterName::Template => return Ok(Writer::Template),
@@ -85,7 +115,8 @@ fn writer(name: WriterName) -> Result<Writer> {
     Err(Fault::new("this writer is not available yet").at("--writer").got(name).expected("template").into())
 }
 
-fn read_split(path: &std::path::Path) -> Result<BTreeMap<String, Part>> {
+/// Reads `split.json`.
+pub(super) fn read_split(path: &std::path::Path) -> Result<BTreeMap<String, Part>> {
     let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
     let split: Split = serde_json::from_slice(&bytes).map_err(|error| {
         Fault::new(format!("not a split: {error}"))

@@ -1,14 +1,19 @@
 //! `topalign contract`: derive, freeze and hash evaluation contracts.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::Console;
-use crate::contract::{self, Contract, Derived, TargetKind};
-use crate::error::{Fault, Result};
-use crate::run::{digest, jsonl};
-use crate::trace::{self, Flag, Format};
+use crate::contract::{self, Contract};
+use crate::control::{Checks, Tally};
+use crate::error::{Error, Fault, Result};
+use crate::run::{atomic, digest, jsonl};
+use crate::trace::{self, Format, Trace};
+
+/// Reasons shown to people; `--json` has more.
+const SHOWN_REASONS: usize = 20;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -21,32 +26,20 @@ pub struct Arguments {
     /// Format of the traces.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Audit which proper subsets of each support already carry a target, and that authorising everybody exposes nothing and
+    /// nobody everything; the subsets of each trace go to this file.
+    #[arg(long, value_name = "SUBSETS.jsonl")]
+    subsets: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
 struct Summary {
-    traces: usize,
-    contracts: usize,
-    /// Contracts with a label beyond the conclusion itself.
-    with_label: usize,
-    with_clue: usize,
-    with_label_or_clue: usize,
-    /// Contracts with a clue that the requester may not have.
-    with_private_clue: usize,
-    with_required: usize,
-    /// Traces whose criteria demand what they forbid.
-    conflicts: usize,
-    targets: usize,
-    required_values: usize,
-    without_contract: Vec<Reason>,
+    #[serde(flatten)]
+    tally: Tally,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Checks>,
     sha256: String,
     out: PathBuf,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    trace_id: String,
-    reason: String,
 }
 
 /// Runs the command.
@@ -54,71 +47,66 @@ struct Reason {
 /// # Errors
 /// Unreadable or invalid traces, no contract at all, an unwritable output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    let traces = trace::read(&arguments.traces, arguments.format)?;
-    let derived = contract::derive_all(&traces);
-    let contracts: Vec<&Contract> = derived.iter().filter_map(|derived| derived.contract.as_ref().ok()).collect();
-    if contracts.is_empty() {
-        return Err(Fault::new("no trace gives a contract").at(arguments.traces.display()).into());
+    let mut tally = Tally::default();
+    let mut failure = None;
+    let written = atomic::write_with(&arguments.out, |file| {
+        let derived = contract::derive_each(
+            |push| trace::read(&arguments.traces, arguments.format)?.into_iter().try_for_each(push),
+            |_, derived| {
+                tally.add(&derived);
+                if let Ok(contract) = &derived.contract {
+                    let fail = |source| Error::write(&arguments.out, source);
+                    serde_json::to_writer(&mut *file, contract).map_err(|error| fail(error.into()))?;
+                    file.write_all(b"\n").map_err(fail)?;
+                }
+                Ok(())
+            },
+        );
+        let empty = || Fault::new("no trace gives a contract").at(arguments.traces.display());
+        derived.and_then(|()| if tally.contracts == 0 { Err(empty().into()) } else { Ok(()) }).map_err(|error| {
+            failure = Some(error);
+            std::io::Error::other("nothing is written")
+        })
+    });
+    if let Some(error) = failure {
+        return Err(error);
     }
-    jsonl::write(&arguments.out, &contracts)?;
-    let summary = summarise(&derived, &contracts, digest::of_file(&arguments.out)?, arguments.out.clone());
+    written?;
+    let checks = arguments.subsets.as_ref().map(|file| check(arguments, file)).transpose()?;
+    let sha256 = digest::of_file(&arguments.out)?;
+    let summary = Summary { tally, checks, sha256, out: arguments.out.clone() };
     console.print(&summary, &summary.text())
 }
 
-fn summarise(derived: &[Derived], contracts: &[&Contract], sha256: String, out: PathBuf) -> Summary {
-    let count = |holds: &dyn Fn(&Contract) -> bool| contracts.iter().filter(|contract| holds(contract)).count();
-    let has_label = |contract: &Contract| {
-        contract
-            .targets
-            .iter()
-            .any(|target| target.kind == TargetKind::Label && target.provenance.field.as_deref() != Some("conclusion"))
-    };
-    let has_clue = |contract: &Contract| contract.targets.iter().any(|target| target.kind == TargetKind::Clue);
-    let has_private_clue = |contract: &Contract| {
-        let private = |id: &str| !contract.authorized.iter().any(|pair| pair.target_id == id);
-        contract.targets.iter().any(|target| target.kind == TargetKind::Clue && private(&target.target_id))
-    };
-    Summary {
-        traces: derived.len(),
-        contracts: contracts.len(),
-        with_label: count(&has_label),
-        with_clue: count(&has_clue),
-        with_label_or_clue: count(&|contract| has_label(contract) || has_clue(contract)),
-        with_private_clue: count(&has_private_clue),
-        with_required: count(&|contract| !contract.required.is_empty()),
-        conflicts: derived.iter().filter(|derived| derived.flags.contains(&Flag::Conflict)).count(),
-        targets: contracts.iter().map(|contract| contract.targets.len()).sum(),
-        required_values: contracts.iter().map(|contract| contract.required.len()).sum(),
-        without_contract: derived
-            .iter()
-            .filter_map(|derived| {
-                let reason = derived.contract.as_ref().err()?.clone();
-                Some(Reason { trace_id: derived.trace_id.clone(), reason })
-            })
-            .collect(),
-        sha256,
-        out,
+/// Audits the contracts that were just written against their traces.
+fn check(arguments: &Arguments, file: &std::path::Path) -> Result<Checks> {
+    let traces: Vec<Trace> = trace::read(&arguments.traces, arguments.format)?;
+    let contracts: Vec<Contract> = jsonl::read(&arguments.out)?;
+    let mut checks = Checks::default();
+    let mut rows = Vec::new();
+    let mut contracts = contracts.iter().peekable();
+    for trace in &traces {
+        let of_trace = |contract: &&Contract| contract.trace_id.as_deref() == Some(trace.trace_id.as_str());
+        if let Some(contract) = contracts.next_if(of_trace) {
+            rows.extend(checks.add(trace, contract)?);
+        }
     }
+    jsonl::write(file, &rows)?;
+    Ok(checks)
 }
 
 impl Summary {
     fn text(&self) -> String {
+        let tally = &self.tally;
         let mut lines =
-            vec![format!("{} contracts from {} traces -> {}", self.contracts, self.traces, self.out.display())];
-        for (name, count) in [
-            ("with a derived label", self.with_label),
-            ("with a grounded clue", self.with_clue),
-            ("with either", self.with_label_or_clue),
-            ("with a clue the requester may not have", self.with_private_clue),
-            ("with required values", self.with_required),
-            ("demanding what they forbid", self.conflicts),
-        ] {
-            lines.push(format!("  {count:>5}  {name}"));
+            vec![format!("{} contracts from {} traces -> {}", tally.contracts, tally.traces, self.out.display())];
+        lines.extend(tally.lines());
+        lines.extend(self.checks.iter().flat_map(Checks::lines));
+        let reasons = tally.reasons.iter().take(SHOWN_REASONS);
+        lines.extend(reasons.map(|reason| format!("  {}: {}", reason.trace_id, reason.reason)));
+        if tally.reasons.len() > SHOWN_REASONS {
+            lines.push(format!("  and {} more (--json)", tally.reasons.len() - SHOWN_REASONS));
         }
-        lines.push(format!("  {:>5}  targets, {} required values", self.targets, self.required_values));
-        lines.extend(
-            self.without_contract.iter().map(|reason| format!("  none: {}: {}", reason.trace_id, reason.reason)),
-        );
         lines.push(format!("  sha256 {}", self.sha256));
         lines.join("\n")
     }

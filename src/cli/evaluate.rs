@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use super::Console;
+use super::build::read_split;
 use crate::completion::Completion;
 use crate::contract::Contract;
 use crate::error::{Error, Result};
-use crate::evaluate::{Settings, evaluate};
+use crate::evaluate::{Settings, evaluate_parts};
 use crate::report::text_table;
 use crate::run::seed::Seed;
 use crate::run::{atomic, jsonl};
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// Folder for `verdicts.jsonl` and `summary.json`.
     #[arg(long)]
     out: PathBuf,
+    /// `split.json`: donors of the negative control then stay within a part.
+    #[arg(long)]
+    split: Option<PathBuf>,
     /// Seed of resampling and of the negative control.
     #[arg(long, default_value_t = 2027)]
     seed: u64,
@@ -47,7 +51,8 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let traces = trace::read(&arguments.traces, Format::default())?;
     let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let settings = Settings { resamples: arguments.resamples, seed: Seed(arguments.seed) };
-    let evaluation = evaluate(&completions, &traces, &contracts, &settings)?;
+    let parts = arguments.split.as_deref().map(read_split).transpose()?.unwrap_or_default();
+    let evaluation = evaluate_parts(&completions, &traces, &contracts, &parts, &settings)?;
     jsonl::write(&arguments.out.join("verdicts.jsonl"), &evaluation.verdicts)?;
     let json = serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(&arguments.out.join("summary.json"), &json)?;

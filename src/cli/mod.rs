@@ -1,11 +1,13 @@
 //! The command line: one short file per command, wiring only.
 
+mod agreement;
 mod audit;
 mod build;
 mod compare;
 mod contract;
 mod dpo;
 mod evaluate;
+mod exposure;
 mod generate;
 mod import;
 mod merge;
@@ -13,6 +15,7 @@ mod report;
 mod run_pipeline;
 mod sft;
 mod split;
+mod synthesize;
 mod training;
 mod validate;
 
@@ -70,6 +73,8 @@ enum Command {
     Import(import::Arguments),
     /// Derive, freeze and hash evaluation contracts.
     Contract(contract::Arguments),
+    /// Make scenarios with exact ground truth.
+    Synthesize(synthesize::Arguments),
     /// Deal traces to train and held-out by near-duplicate group.
     Split(split::Arguments),
     /// Build audited SFT rows and preference pairs.
@@ -86,6 +91,10 @@ enum Command {
     Evaluate(evaluate::Arguments),
     /// Compare evaluations, paired by trace.
     Compare(compare::Arguments),
+    /// Analyse session logs: what was exposed, where, and what local views of it miss.
+    Exposure(exposure::Arguments),
+    /// How far annotators agree, and a judge with them.
+    Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
     Merge(merge::Arguments),
     /// Check a recipe and print what it means.
@@ -104,6 +113,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Run(arguments) => run_pipeline::run(arguments, console),
         Command::Import(arguments) => import::run(arguments, console),
         Command::Contract(arguments) => contract::run(arguments, console),
+        Command::Synthesize(arguments) => synthesize::run(arguments, console),
         Command::Split(arguments) => split::run(arguments, console),
         Command::Build(arguments) => build::run(arguments, console),
         Command::Audit(arguments) => audit::run(arguments, console),
@@ -112,6 +122,8 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Generate(arguments) => generate::run(arguments, console),
         Command::Evaluate(arguments) => evaluate::run(arguments, console),
         Command::Compare(arguments) => compare::run(arguments, console),
+        Command::Exposure(arguments) => exposure::run(arguments, console),
+        Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),

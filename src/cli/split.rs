@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::Console;
+use crate::control;
 use crate::dataset::Part;
 use crate::error::{Error, Result};
 use crate::run::seed::Seed;
@@ -38,6 +39,8 @@ struct Summary {
     held_out: usize,
     groups: usize,
     largest_group: usize,
+    /// Negative controls whose unrelated goal now comes from their own part.
+    negative_controls_repaired: usize,
     links: BTreeMap<Reason, usize>,
     by_domain: BTreeMap<&'static str, [usize; 2]>,
     out: PathBuf,
@@ -50,6 +53,7 @@ struct Summary {
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let mut traces = trace::read(&arguments.traces, arguments.format)?;
     let split = split::split(&mut traces, arguments.held_out, Seed(arguments.seed))?;
+    let repaired = control::repair(&mut traces, &split.parts, Seed(arguments.seed));
     for (part, file) in [(Part::Train, "train.jsonl"), (Part::HeldOut, "held-out.jsonl")] {
         let dealt = traces.iter().filter(|trace| split.part(&trace.trace_id) == Some(part));
         jsonl::write(&arguments.out.join(file), dealt)?;
@@ -57,7 +61,8 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     // Last, so that its presence means that the other two are whole.
     let json = serde_json::to_vec_pretty(&split).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(&arguments.out.join("split.json"), &json)?;
-    let summary = summarise(&split, &traces, arguments.out.clone());
+    let mut summary = summarise(&split, &traces, arguments.out.clone());
+    summary.negative_controls_repaired = repaired;
     console.print(&summary, &summary.text())
 }
 
@@ -67,6 +72,7 @@ fn summarise(split: &Split, traces: &[Trace], out: PathBuf) -> Summary {
         held_out: split.count(Part::HeldOut),
         groups: split.groups.len(),
         largest_group: split.groups.values().map(Vec::len).max().unwrap_or(0),
+        negative_controls_repaired: 0,
         links: BTreeMap::new(),
         by_domain: BTreeMap::new(),
         out,

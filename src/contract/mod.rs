@@ -7,14 +7,26 @@
 use serde::{Deserialize, Serialize};
 
 mod clues;
+mod demand;
 mod derive;
 mod freeze;
+mod gap;
 mod labels;
+mod marks;
+mod reading;
 mod required;
+mod role;
 mod terms;
 mod words;
 
-pub use derive::{Derived, REQUESTER, derive, derive_all};
+pub use derive::{Derived, REQUESTER, derive, derive_all, derive_each};
+pub use gap::Gap;
+pub use role::TargetRole;
+
+/// Whether a wording is one word of everyday or office English, which alone tells nothing.
+pub fn is_common_word(wording: &str) -> bool {
+    words::is_common(wording)
+}
 
 /// A frozen contract. Fields are public to read; [`Contract::freeze`] computes the digest and [`Contract::verify`] checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +52,9 @@ pub struct Contract {
     /// Values that a complete answer holds.
     #[serde(default)]
     pub required: Vec<Required>,
+    /// How numbers and dates in payloads are written, e.g. `de_DE`; without it, forms with two readings equal nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
     /// SHA-256 of the canonical form without this field.
     #[serde(default)]
     pub digest: String,
@@ -140,9 +155,12 @@ pub struct Provenance {
     /// JSON pointers led by the tool's id, e.g. `/T3/title`.
     #[serde(default)]
     pub pointers: Vec<String>,
-    /// The field whose prose named it: `basis`, `chain`, `conclusion`, `truth`.
+    /// The field whose prose named it: `basis`, `success`, `chain`, `conclusion`, `truth`.
     #[serde(default)]
     pub field: Option<String>,
+    /// What that prose does with it; absent where it was written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<TargetRole>,
 }
 
 /// Auth(recipient, target) = 1.

@@ -1,22 +1,23 @@
 //! Required values: what a complete answer holds, taken from the returns of the essential tools.
 //!
-//! In: a trace and its labels. Out: a small set of values (at most [`MOST`]), chosen because the criteria or the goal name the
-//! value, its key, its tool or its kind; and whether the criteria demand what the labels forbid.
+//! In: a trace, read, and its labels. Out: a small set of values (at most [`MOST`]), chosen because the criteria or the goal
+//! name the value, its key, its tool or its kind; and whether the criteria demand what the labels forbid.
 
-use std::collections::BTreeSet;
-
+use super::demand::{Demand, Scored};
+use super::labels::{self, Forbidden};
+use super::reading::{ReadTool, Reading};
 use super::words;
 use super::{Provenance, Required, Target};
-use crate::trace::{Leaf, LeafKind, Located, Tool, Trace, leaves};
+use crate::trace::{Leaf, Located, Tool};
 
 /// Values in one contract.
 const MOST: usize = 8;
-/// Values from one tool, unless the criteria name more of them word by word.
+/// Values from one tool.
 const MOST_OF_TOOL: usize = 2;
-/// Characters: nobody repeats longer texts word by word.
-const LONGEST: usize = 90;
-/// Words of a text that is a phrase rather than a sentence.
-const LONGEST_PHRASE: usize = 7;
+/// Values from one list of a tool, where the criteria ask for the list.
+const MOST_OF_LIST: usize = 4;
+/// Tools whose values an answer names at least: a request over several tools is not answered by one of them.
+const LEAST_TOOLS: usize = 2;
 /// From here a value is chosen for its own sake.
 const CHOSEN: u32 = 3;
 
@@ -29,241 +30,160 @@ pub(super) struct Requirements {
 }
 
 /// Declared values, or those that the criteria and the goal ask for.
-pub(super) fn requirements(trace: &Trace, labels: &[Target]) -> Requirements {
+pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirements {
+    let trace = reading.trace;
     if let Some(truth) = &trace.truth
         && !truth.required.is_empty()
     {
-        return Requirements { values: declared(trace, &truth.required), conflict: false };
+        return Requirements { values: declared(reading, &truth.required), conflict: false };
     }
-    let demand = Demand::of(trace);
-    let forbidden = forbidden(labels);
-    let is_forbidden = |text: &str| {
-        let stems = words::stems(text);
-        forbidden.iter().any(|form| words::contains(&stems, form))
-    };
-    let mut conflict = is_forbidden(&demand.criteria_text);
+    let essential: Vec<&ReadTool<'_>> = reading.tools.iter().filter(|tool| tool.tool.essential).collect();
+    let criteria = labels::demanded(trace.success_criteria.as_deref().unwrap_or_default());
+    let demand = Demand::of(criteria, &trace.goal, essential.len());
+    let forbidden = labels::forbidden(labels);
+    let stems = words::stems(criteria);
+    let is_demanded = |form: &Forbidden| words::contains_loosely(&stems, &form.stems);
+    let mut conflict = forbidden.iter().any(is_demanded) || wants_the_user_named(criteria);
     let mut values: Vec<Required> = Vec::new();
-    for tool in trace.essential_tools() {
-        let (taken, forbidden): (Vec<Scored>, Vec<Scored>) =
-            demand.choose(tool).into_iter().partition(|scored| !is_forbidden(&scored.leaf.text));
-        // Only values that the criteria themselves name are demanded.
-        conflict |= forbidden.iter().any(|scored| scored.named);
-        for scored in taken {
-            add(&mut values, &scored.leaf, tool);
+    let choices: Vec<Choice<'_>> =
+        essential.iter().enumerate().map(|(index, tool)| choose(&demand, index, tool, &forbidden)).collect();
+    // Where the items are not told apart by tool, any tool's value may be the one that is demanded.
+    let is_answered = !demand.is_itemised() && choices.iter().any(|choice| choice.answers_by_key);
+    conflict |= choices.iter().any(|choice| match choice.clash {
+        Clash::None => false,
+        Clash::OfKey => !is_answered,
+        Clash::OfValue => true,
+    });
+    let mut lacking = LEAST_TOOLS.saturating_sub(choices.iter().filter(|choice| !choice.leaves.is_empty()).count());
+    for (tool, choice) in essential.iter().zip(choices) {
+        let fills = lacking > 0 && choice.leaves.is_empty() && choice.spare.is_some();
+        lacking -= usize::from(fills);
+        let is_known = |(_, text): &(&Leaf, &str)| values.iter().any(|known| known.value == *text);
+        // A tool that only repeats what others gave is named by what its return is about.
+        let spare = choice.spare.filter(|_| fills || !choice.leaves.is_empty() && choice.leaves.iter().all(is_known));
+        for (leaf, text) in choice.leaves.into_iter().chain(spare) {
+            add(&mut values, leaf, text, tool.tool);
         }
     }
     values.truncate(MOST);
     Requirements { values, conflict }
 }
 
-fn declared(trace: &Trace, located: &[Located]) -> Vec<Required> {
+/// `The agent explicitly identifies the user's community` asks for the conclusion itself.
+fn wants_the_user_named(criteria: &str) -> bool {
+    let lower = criteria.to_ascii_lowercase();
+    ["explicitly identif", "explicitly nam", "explicitly label", "explicitly stat"].iter().any(|verb| {
+        lower.find(verb).is_some_and(|at| lower[at..].split(['.', ',']).next().unwrap_or_default().contains("user"))
+    })
+}
+
+fn declared(reading: &Reading<'_>, located: &[Located]) -> Vec<Required> {
     let mut values = Vec::new();
     for place in located {
-        let Some(tool) = trace.tool(&place.tool_id) else { continue };
-        for leaf in leaves(&tool.return_text).iter().filter(|leaf| leaf.pointer == place.pointer) {
-            add(&mut values, leaf, tool);
+        let Some(tool) = reading.tools.iter().find(|tool| tool.tool.tool_id == place.tool_id) else { continue };
+        for leaf in tool.leaves.iter().filter(|leaf| leaf.leaf.pointer == place.pointer) {
+            add(&mut values, &leaf.leaf, &leaf.leaf.text, tool.tool);
         }
     }
     values
 }
 
-fn add(values: &mut Vec<Required>, leaf: &Leaf, tool: &Tool) {
+fn add(values: &mut Vec<Required>, leaf: &Leaf, text: &str, tool: &Tool) {
     let pointer = format!("/{}{}", tool.tool_id, leaf.pointer);
-    match values.iter_mut().find(|known| known.value == leaf.text) {
+    match values.iter_mut().find(|known| known.value == text) {
         Some(known) => known.pointers.push(pointer),
-        None => values.push(Required { value: leaf.text.clone(), pointers: vec![pointer] }),
+        None => values.push(Required { value: text.to_owned(), pointers: vec![pointer] }),
     }
 }
 
-/// Stems of the wordings that the disclosure criteria forbid; the conclusion's own words are prose, not a wording to avoid.
-fn forbidden(labels: &[Target]) -> Vec<Vec<String>> {
-    let quoted = |target: &&Target| target.provenance.field.as_deref() != Some("conclusion");
-    labels
+/// How a tool's forbidden values meet the criteria.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clash {
+    /// They are not demanded.
+    None,
+    /// The criteria name their key, and the tool has nothing else to give for it.
+    OfKey,
+    /// The criteria name the value itself, or every word of its key.
+    OfValue,
+}
+
+/// What one tool gives.
+struct Choice<'a> {
+    /// Leaves with the text of them that is required.
+    leaves: Vec<(&'a Leaf, &'a str)>,
+    /// It has a value that may be said under a key that the criteria name.
+    answers_by_key: bool,
+    clash: Clash,
+    /// What the return is about.
+    spare: Option<(&'a Leaf, &'a str)>,
+}
+
+/// The leaves of one tool that are asked for, in document order; at least one if anything asks for the tool at all.
+fn choose<'a>(demand: &Demand, index: usize, tool: &'a ReadTool<'_>, forbidden: &[Forbidden]) -> Choice<'a> {
+    let scored = demand.score(index, tool);
+    let form_in = |scored: &Scored<'_>| {
+        let forms = forbidden.iter().filter(|form| words::contains(&scored.leaf.stems, &form.stems));
+        forms.map(|form| form.weak).min()
+    };
+    let (mut open, closed): (Vec<Scored<'_>>, Vec<Scored<'_>>) =
+        scored.into_iter().partition(|scored| form_in(scored).is_none());
+    let has_named = open.iter().any(|scored| scored.is_named);
+    let answers_by_key = open.iter().any(|scored| scored.is_key_named);
+    let clash = if closed
         .iter()
-        .filter(quoted)
-        .flat_map(|target| std::iter::once(&target.value).chain(&target.aliases))
-        .map(|form| words::stems(form))
-        .collect()
-}
-
-/// A leaf with how strongly it is asked for.
-struct Scored {
-    leaf: Leaf,
-    score: u32,
-    /// The criteria name its value or key.
-    named: bool,
-}
-
-/// What the criteria and the goal ask for.
-struct Demand {
-    criteria_text: String,
-    criteria: BTreeSet<String>,
-    goal: BTreeSet<String>,
-}
-
-impl Demand {
-    fn of(trace: &Trace) -> Self {
-        let criteria = trace.success_criteria.as_deref().unwrap_or_default();
-        // What must be done "without naming" something is no demand for it.
-        let criteria_text = criteria.split(" without ").next().unwrap_or(criteria).to_owned();
-        Self { criteria: words::content(&criteria_text), goal: words::content(&trace.goal), criteria_text }
+        .any(|scored| scored.is_key_spelled || !has_named && scored.is_value_named && form_in(scored) == Some(false))
+    {
+        Clash::OfValue
+    } else if !has_named && closed.iter().any(|scored| scored.is_key_named) {
+        Clash::OfKey
+    } else {
+        Clash::None
+    };
+    // Answers paraphrase sentences; where anything shorter is asked for, that is what must stand word by word.
+    if open.iter().any(|scored| scored.score >= 2 && !scored.is_sentence) {
+        open.retain(|scored| !scored.is_sentence);
     }
+    let best = open.iter().map(|scored| scored.score).max().unwrap_or(0);
+    // A single word of the goal is no choice.
+    let mut kept = if best > 1 { ranked(&open, best.min(CHOSEN)) } else { Vec::new() };
+    if kept.is_empty() && (best > 0 || demand.asks_for(index, tool)) {
+        kept.extend(fallback(&open));
+    }
+    kept.sort_unstable();
+    let text = |at: usize| (&open[at].leaf.leaf, open[at].text);
+    let others: Vec<usize> = (0..open.len()).filter(|at| !kept.contains(at)).collect();
+    let spare = others.into_iter().find(|at| !open[*at].is_bookkeeping && !open[*at].is_sentence).map(text);
+    Choice { leaves: kept.into_iter().map(text).collect(), answers_by_key, clash, spare }
+}
 
-    /// The leaves of one tool that are asked for, in document order; at least one if anything asks for the tool at all.
-    fn choose(&self, tool: &Tool) -> Vec<Scored> {
-        let name = words::content(&format!("{} {}", tool.name, tool.description));
-        let asked = !name.is_disjoint(&self.criteria) || !name.is_disjoint(&self.goal);
-        let mut scored: Vec<Scored> = leaves(&tool.return_text)
-            .into_iter()
-            .filter(|leaf| leaf.kind != LeafKind::Constant && is_usable(&leaf.text))
-            .map(|leaf| self.score(leaf))
-            .filter(|scored| scored.score > 0)
-            .collect();
-        // Answers paraphrase sentences; where anything shorter is asked for, that is what must stand word by word.
-        if scored.iter().any(|scored| scored.score >= 2 && !is_sentence(&scored.leaf.text)) {
-            scored.retain(|scored| !is_sentence(&scored.leaf.text));
+/// Indices of the best leaves; a list that is asked for is taken whole, within limits.
+fn ranked(scored: &[Scored<'_>], floor: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scored.len()).filter(|at| scored[*at].score >= floor).collect();
+    order.sort_by_key(|at| (std::cmp::Reverse(scored[*at].score), *at));
+    let Some(first) = order.first().copied() else { return order };
+    let list = |at: usize| list_of(&scored[at].leaf.leaf.pointer);
+    let in_list = |at: &usize| list(*at).is_some() && list(*at) == list(first);
+    let mut kept: Vec<usize> = order.iter().copied().filter(in_list).take(MOST_OF_LIST).collect();
+    for at in order {
+        if kept.len() < MOST_OF_TOOL && !kept.contains(&at) {
+            kept.push(at);
         }
-        let best = scored.iter().map(|scored| scored.score).max().unwrap_or(0);
-        let floor = if best >= CHOSEN {
-            CHOSEN
-        } else if asked || best >= 2 {
-            best
-        } else {
-            return Vec::new();
-        };
-        let mut ranked: Vec<(u32, usize)> =
-            scored.iter().enumerate().map(|(index, scored)| (scored.score, index)).collect();
-        ranked.sort_by_key(|(score, index)| (std::cmp::Reverse(*score), *index));
-        let kept: BTreeSet<usize> = ranked
-            .into_iter()
-            .filter(|(score, _)| *score >= floor)
-            .take(MOST_OF_TOOL)
-            .map(|(_, index)| index)
-            .collect();
-        let mut index = 0;
-        scored.retain(|_| {
-            index += 1;
-            kept.contains(&(index - 1))
-        });
-        scored
     }
-
-    fn score(&self, leaf: Leaf) -> Scored {
-        let value = words::content(&leaf.text);
-        let key = words::content(&leaf.key);
-        let of_value = |words: &BTreeSet<String>| value.intersection(words).count();
-        let all_in = |words: &BTreeSet<String>| !value.is_empty() && value.is_subset(words);
-        let key_in = |words: &BTreeSet<String>| !key.is_disjoint(words);
-        let kind = self.asks_for_kind(&leaf);
-        let mut score = 0;
-        score += if all_in(&self.criteria) { 4 } else { 2 * of_value(&self.criteria).min(2) as u32 };
-        score += if all_in(&self.goal) { 2 } else { of_value(&self.goal).min(2) as u32 };
-        score += if key_in(&self.criteria) { 3 } else { u32::from(key_in(&self.goal)) };
-        score += if kind { 2 } else { 0 };
-        let named = all_in(&self.criteria) || key_in(&self.criteria) || of_value(&self.criteria) >= 2;
-        // Bookkeeping is asked for only by name.
-        if is_bookkeeping(&leaf.key) && !key_in(&self.criteria) && !all_in(&self.criteria) && !kind {
-            score = 0;
-        } else if is_main(&leaf.key) {
-            score += 1;
-        }
-        Scored { leaf, score, named }
-    }
-
-    /// "flight times" asks for times, "total cost" for amounts.
-    fn asks_for_kind(&self, leaf: &Leaf) -> bool {
-        let asks = |names: &[&str]| names.iter().any(|name| self.criteria.contains(&words::stem(name)));
-        let text = leaf.text.as_str();
-        let has_digit = text.chars().any(|character| character.is_ascii_digit());
-        let is_money = has_digit
-            && (text.contains(['$', '€', '£'])
-                || is_named(
-                    &leaf.key,
-                    &["amount", "price", "cost", "total", "balance", "fee", "copay", "salary", "income"],
-                ));
-        let is_time = has_digit
-            && (text.contains(':')
-                || is_named(&leaf.key, &["date", "time", "timestamp", "day", "due", "deadline", "depart", "return"]));
-        (is_money
-            && asks(&[
-                "amount",
-                "cost",
-                "price",
-                "total",
-                "expense",
-                "payment",
-                "fee",
-                "charge",
-                "balance",
-                "withdrawal",
-                "spending",
-                "transfer",
-            ]))
-            || (is_time && asks(&["time", "times", "date", "dates", "schedule", "deadline", "appointment", "timeline"]))
-            || (has_digit
-                && is_named(&leaf.key, &["count", "quantity", "frequency", "duration"])
-                && asks(&["count", "number", "volume", "frequency", "duration"]))
-    }
+    kept
 }
 
-fn is_sentence(text: &str) -> bool {
-    words::words(text).len() > LONGEST_PHRASE
+/// The list that a leaf is an item of: `/terms/0` is one of `/terms`, `/rows/0/name` is a field.
+fn list_of(pointer: &str) -> Option<&str> {
+    let (list, last) = pointer.rsplit_once('/')?;
+    last.bytes().all(|byte| byte.is_ascii_digit()).then_some(list)
 }
 
-/// A value that can be looked for in an answer.
-fn is_usable(text: &str) -> bool {
-    let length = text.chars().count();
-    let is_number = text.chars().all(|character| character.is_ascii_digit());
-    let is_constant = matches!(
-        text.to_ascii_lowercase().as_str(),
-        "success" | "ok" | "query" | "today" | "tomorrow" | "now" | "true" | "false" | "yes" | "no" | "none" | "n/a"
-    );
-    (2..=LONGEST).contains(&length)
-        && text.chars().any(char::is_alphanumeric)
-        && !is_constant
-        && !(is_number && length < 2)
-}
-
-/// Keys that hold what a return is about.
-fn is_main(key: &str) -> bool {
-    is_named(
-        key,
-        &[
-            "title", "name", "summary", "subject", "item", "merchant", "amount", "content", "query", "location",
-            "event", "action", "status", "topic", "result", "label",
-        ],
-    )
-}
-
-/// Keys that hold bookkeeping.
-fn is_bookkeeping(key: &str) -> bool {
-    is_named(
-        key,
-        &[
-            "id",
-            "uuid",
-            "hash",
-            "lat",
-            "long",
-            "lng",
-            "lon",
-            "timestamp",
-            "session",
-            "token",
-            "ip",
-            "ua",
-            "url",
-            "code",
-            "created",
-            "updated",
-            "size",
-            "version",
-        ],
-    )
-}
-
-fn is_named(key: &str, names: &[&str]) -> bool {
-    words::words(key).iter().any(|word| names.contains(&word.as_str()))
+/// Where the tool is asked for but none of its values: what the return is about.
+fn fallback(open: &[Scored<'_>]) -> Option<usize> {
+    let usable = || open.iter().enumerate().filter(|(_, scored)| !scored.is_bookkeeping);
+    let main = |sentences: bool| usable().find(|(_, scored)| scored.is_main && scored.is_sentence == sentences);
+    let short = || usable().find(|(_, scored)| !scored.is_sentence);
+    main(false).or_else(|| main(true)).or_else(short).or_else(|| usable().next()).map(|(at, _)| at)
 }
 
 /// The pointers that a provenance and a required value share.

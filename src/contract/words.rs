@@ -1,9 +1,8 @@
 //! Words and stems, for telling whether prose and data speak of the same thing.
 //!
-//! In: text. Out: lower-case stems. Deliberately coarse: it chooses what goes into a contract; matching is the
-//! adjudicator's.
+//! In: text. Out: lower-case words, and their stems as numbers. Deliberately coarse: it chooses what goes into a contract;
+//! matching is the adjudicator's.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Words without content of their own in goals and criteria.
@@ -14,56 +13,120 @@ const EMPTY: &str = "\
     review data information info get show shows recent new current based using use about between not no have has \
     been which success response text api tool search history type";
 
-/// Single words too common to decide that a conclusion was stated.
+/// Single words of everyday and office English: as a label or as a clue, one of them alone tells nothing.
 const COMMON: &str = "\
-    ability abnormal activist address age alert allergy alone anxiety attack baby barren beaten betrayal betting \
-    blind broke care careless cash chronic clinic competitor compulsive conflict control convert converting crazy \
-    crime criminal crisis danger dangerous dating death debt deceptive defect defecting default disability \
-    disloyal disorder dying escape escaping evading evasion expecting exploding exposing failure faith fake family \
-    firing forbidden fraud guilty hiding help hormones identity illegal inappropriate infection injection \
-    interview interviewing intruders investigation irresponsible issue job lazy leak leaking leave leaving levy \
-    lie lifestyle loss losses masking maternity medication milk misconduct money mother nursing offshore organizer \
-    overlap pain partner positive problem protest pumping radical recall recovery relationship reporting \
-    resistance risk romance sack secrecy secret seized seizure separation shame shelter sick spectrum spiral split \
-    spouse spying status stealing stop stress sue supporter surveillance target targeted terminal termination \
-    therapy threat tracker transition treatment underground unstable victim violation violence violent virus \
-    withholding work";
+    ability abnormal access account active activity address age alert alone appointment approved assessment assistant \
+    attack available away balance bank basic beaten benefits betrayal billing blind block blocked book booking broke \
+    budget building business busy call care careless cash category change check clear clinic code collection \
+    committee community company competitor compliance confirmed conflict consultation contact control converting \
+    converted credit crime criminal crisis daily danger dangerous date dating death debt declined default defect \
+    delete deleted delivered denied deposit diet disabled disorder document donation download downloaded draft email \
+    emergency employee enabled error escape escaping event evidence exit expense expecting exploding exposing failure \
+    faith fake family federal fee file filing finance financial firing flight food forbidden form friend friends fund \
+    funds gift group guide guilty health help hidden hiding high history home hospital hotel house housing identity illegal \
+    inappropriate infection injection injury insurance interview interviewing intruders investigation invoice \
+    irresponsible issue item job jewelry label law lazy leak leaking lease leave leaving legal letter levy library lie lifestyle \
+    limit loan locked login loss losses low mail manager masking medical medication meeting member membership memo \
+    message milk missing mobile money month monthly mother move moving name network night none normal note notice \
+    nursing office officer offshore online open order organizer other overdue overlap owner package paid pain park \
+    partial partner party pass password payment pending personal pharmacy phone photo plan police policy positive \
+    private problem processed product profile program project protocol public pumping purchase queue radical rally \
+    read recall received recovery recurring refill registered reminder rent report reporting request research \
+    resistance restricted result resume review risk routine rule rules sack safety salary sale saved savings schedule \
+    scheduled school secrecy secret secure security seized sender sent separation service session set settings shame \
+    shared shelter shipped sick silent single social spiral split sponsor spouse staff status stop storage store \
+    stress strict subject submitted success sue summary supervisor support supporter surveillance system target \
+    targeted tax terminal termination threat ticket time total tracker transaction transfer transition travel \
+    treatment trip trust unknown unstable update updated upload urgent user vendor verified victim violation visible \
+    visit wages weekly withdrawal withholding work";
 
-static EMPTY_STEMS: LazyLock<BTreeSet<String>> = LazyLock::new(|| EMPTY.split(' ').map(stem).collect());
+static EMPTY_STEMS: LazyLock<Vec<Stem>> = LazyLock::new(|| sorted(EMPTY.split(' ').map(Stem::of).collect()));
+
+static COMMON_WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut words: Vec<&str> = COMMON.split(' ').collect();
+    words.sort_unstable();
+    words
+});
+
+/// A stem as a number, its length in the lowest byte: equal stems are equal numbers, and two different ones of the same
+/// length are equal by a chance of 2^-56.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stem(u64);
+
+impl Stem {
+    /// Between two texts: no word has it.
+    pub const BREAK: Self = Self(0);
+
+    /// The stem of one lower-case word.
+    pub fn of(word: &str) -> Self {
+        // FNV-1a, 64 bits: short keys, and the same number on every machine.
+        let stem = stem(word);
+        let hash = stem
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        Self(hash << 8 | stem.len().min(255) as u64)
+    }
+
+    /// Bytes of the stem.
+    pub fn len(self) -> u64 {
+        self.0 & 255
+    }
+}
 
 /// Whether a term is one common word.
 pub(super) fn is_common(term: &str) -> bool {
-    let words = words(term);
-    words.len() == 1 && COMMON.split(' ').any(|common| common == words[0])
+    let mut words = words(term);
+    let Some(word) = words.pop() else { return false };
+    let is_listed = |word: &str| COMMON_WORDS.binary_search(&word).is_ok();
+    words.is_empty() && (is_listed(&word) || word.strip_suffix('s').is_some_and(is_listed))
 }
 
 /// Lower-case words; `snake_case`, `camelCase` and hyphens separate, apostrophes with what follows are dropped.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+    let mut words = Vec::new();
+    each_word(text, |word| words.push(word.to_owned()));
+    words
+}
+
+/// Number of words.
+pub(super) fn count(text: &str) -> usize {
+    let mut count = 0;
+    each_word(text, |_| count += 1);
+    count
+}
+
+/// Calls `take` with each word.
+pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
+    let mut word = String::with_capacity(24);
     let mut before = ' ';
     let mut characters = text.chars().peekable();
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            take(word);
+            word.clear();
+        }
+    };
     while let Some(character) = characters.next() {
         let next = characters.peek().copied().unwrap_or(' ');
         if is_possessive(before, character, next) {
             characters.next();
             before = ' ';
-            words.push(String::new());
+            end(&mut word);
             continue;
         }
-        let starts = character.is_uppercase()
-            && (before.is_lowercase() || (before.is_uppercase() && next.is_lowercase() && next != 's'));
-        if starts || !character.is_alphanumeric() {
-            words.push(String::new());
-        }
-        if character.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
+        if character.is_alphanumeric() {
+            let starts = character.is_uppercase()
+                && (before.is_lowercase() || (before.is_uppercase() && next.is_lowercase() && next != 's'));
+            if starts {
+                end(&mut word);
+            }
             word.extend(character.to_lowercase());
+        } else {
+            end(&mut word);
         }
         before = character;
     }
-    words.retain(|word| !word.is_empty());
-    words
+    end(&mut word);
 }
 
 fn is_possessive(before: char, character: char, next: char) -> bool {
@@ -71,52 +134,129 @@ fn is_possessive(before: char, character: char, next: char) -> bool {
 }
 
 /// Stems of all words, in order.
-pub(super) fn stems(text: &str) -> Vec<String> {
-    words(text).iter().map(|word| stem(word)).collect()
+pub(super) fn stems(text: &str) -> Vec<Stem> {
+    let mut stems = Vec::with_capacity(text.len() / 6 + 1);
+    each_word(text, |word| stems.push(Stem::of(word)));
+    stems
 }
 
-/// Stems of the words that carry content.
-pub(super) fn content(text: &str) -> BTreeSet<String> {
-    words(text)
-        .iter()
-        .filter(|word| word.len() > 2 || word.chars().any(|character| character.is_ascii_digit()))
-        .map(|word| stem(word))
-        .filter(|stem| !EMPTY_STEMS.contains(stem))
-        .collect()
+/// Stems of the words that carry content, sorted, each once.
+pub(super) fn content(text: &str) -> Vec<Stem> {
+    let mut stems = Vec::with_capacity(text.len() / 6 + 1);
+    each_word(text, |word| {
+        if word.len() > 2 || word.bytes().any(|byte| byte.is_ascii_digit()) {
+            let stem = Stem::of(word);
+            if EMPTY_STEMS.binary_search(&stem).is_err() {
+                stems.push(stem);
+            }
+        }
+    });
+    sorted(stems)
 }
 
-/// A coarse stem: plural, `-ie`, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al` and `-ly` endings go.
-pub(super) fn stem(word: &str) -> String {
-    let mut stem = word.to_owned();
-    for (ending, shortest) in [
+fn sorted(mut stems: Vec<Stem>) -> Vec<Stem> {
+    stems.sort_unstable();
+    stems.dedup();
+    stems
+}
+
+/// How many of `stems` stand in `whole`, which is sorted.
+pub(super) fn shared(stems: &[Stem], whole: &[Stem]) -> usize {
+    stems.iter().filter(|stem| whole.binary_search(stem).is_ok()).count()
+}
+
+/// Whether all of `stems`, and at least one, stand in `whole`, which is sorted.
+pub(super) fn is_within(stems: &[Stem], whole: &[Stem]) -> bool {
+    !stems.is_empty() && shared(stems, whole) == stems.len()
+}
+
+/// A coarse stem, which is a beginning of the word: plural, `-ie`, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al` and `-ly`
+/// endings go, and the second of two equal letters before them.
+fn stem(word: &str) -> &str {
+    const ENDINGS: [(&str, usize); 14] = [
         ("ies", 3),
         ("ie", 3),
         ("s", 3),
         ("ing", 4),
         ("ed", 4),
-        ("ment", 5),
+        ("ment", 4),
         ("ation", 4),
-        ("ion", 5),
-        ("al", 5),
-        ("ly", 5),
-        ("er", 5),
-        ("or", 5),
+        ("ion", 4),
+        ("al", 4),
+        ("ly", 4),
+        ("er", 4),
+        ("or", 4),
         ("e", 4),
         ("y", 4),
-    ] {
-        if stem.ends_with("ss") && ending == "s" {
+    ];
+    let mut stem = word;
+    for (ending, shortest) in ENDINGS {
+        if ending == "s" && stem.ends_with("ss") {
             continue;
         }
         if let Some(shorter) = stem.strip_suffix(ending)
-            && shorter.len() >= shortest.min(4).max(shortest - 1)
+            && shorter.len() >= shortest
         {
-            stem = shorter.to_owned();
+            stem = shorter;
         }
     }
-    stem
+    let bytes = stem.as_bytes();
+    match bytes {
+        [.., one, two] if one == two && one.is_ascii_alphabetic() && bytes.len() > 3 => &stem[..bytes.len() - 1],
+        _ => stem,
+    }
 }
 
 /// Whether `part` occurs in `whole` as a run of stems.
-pub(super) fn contains(whole: &[String], part: &[String]) -> bool {
+pub(super) fn contains(whole: &[Stem], part: &[Stem]) -> bool {
     !part.is_empty() && whole.windows(part.len()).any(|window| window == part)
+}
+
+/// Whether `part` occurs in `whole` in order with at most one other word within: `hostile work environment` holds `hostile
+/// environment`.
+pub(super) fn contains_loosely(whole: &[Stem], part: &[Stem]) -> bool {
+    contains(whole, part)
+        || part.len() > 1
+            && whole.windows(part.len() + 1).any(|window| {
+                let mut wanted = part.iter().peekable();
+                for stem in window {
+                    wanted.next_if(|next| *next == stem);
+                }
+                window[0] == part[0] && wanted.peek().is_none()
+            })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_a_word_share_their_stem_and_different_words_do_not() {
+        for (one, other) in [
+            ("queries", "query"),
+            ("planning", "plan"),
+            ("calls", "calling"),
+            ("transferred", "transfer"),
+            ("reallocation", "reallocate"),
+            ("bookie", "book"),
+        ] {
+            assert_eq!(Stem::of(one), Stem::of(other), "{one}, {other}");
+        }
+        for (one, other) in [("loan", "loss"), ("cash", "cast"), ("gas", "gap")] {
+            assert_ne!(Stem::of(one), Stem::of(other), "{one}, {other}");
+        }
+    }
+
+    #[test]
+    fn identifiers_and_possessives_are_split_into_words() {
+        assert_eq!(words("lastMessage_time"), ["last", "message", "time"]);
+        assert_eq!(words("Women's APIKey"), ["women", "api", "key"]);
+        assert_eq!(count("a 4B-room"), 3);
+    }
+
+    #[test]
+    fn one_everyday_word_is_common_and_a_diagnosis_is_not() {
+        assert!(is_common("Leaving") && is_common("Interviews") && is_common("medication"));
+        assert!(!is_common("Dialysis") && !is_common("leaving religion"));
+    }
 }

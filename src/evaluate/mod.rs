@@ -17,10 +17,13 @@ pub use rates::{Rate, Rates};
 pub use summary::{ExposureSummary, Summary, SystemSummary, ToolSelection, summarise};
 pub use verdict::{Class, EXITS, Evidence, Exposure, Found, JUDGE, Selection, Verdict, judge};
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
+use crate::dataset::Part;
 use crate::error::Result;
 use crate::statistic::Resampling;
 use crate::trace::Trace;
@@ -48,8 +51,23 @@ pub fn evaluate(
     contracts: &[Contract],
     settings: &Settings,
 ) -> Result<Evaluation> {
+    evaluate_parts(completions, traces, contracts, &BTreeMap::new(), settings)
+}
+
+/// [`evaluate()`] where the evaluated traces belong to several parts of a split: the donors of the negative control never cross
+/// them. Traces that `parts` does not name pair among themselves.
+///
+/// # Errors
+/// As [`evaluate()`].
+pub fn evaluate_parts(
+    completions: &[Completion],
+    traces: &[Trace],
+    contracts: &[Contract],
+    parts: &BTreeMap<String, Part>,
+    settings: &Settings,
+) -> Result<Evaluation> {
     let cases = join::join(completions, traces, contracts)?;
-    let donors = control::donors(&cases, settings.seed);
+    let donors = control::donors(&cases, parts, settings.seed);
     let verdict = |completion: &Completion| {
         let id = completion.trace_id.as_str();
         let case = cases.get(id)?;

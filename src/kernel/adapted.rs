@@ -6,19 +6,28 @@ use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor};
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
 use super::{composed, is_fused};
+use crate::recipe::settings::Arithmetic;
 
 struct Adapted {
     weight: Tensor,
     scale: f32,
+    arithmetic: Arithmetic,
 }
 
 /// `x` `[tokens, input]`, `weight` `[output, input]`, `a` `[rank, input]`, `b` `[output, rank]`: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
-pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale: f64) -> Result<Tensor> {
+pub fn adapted_linear(
+    x: &Tensor,
+    weight: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    scale: f64,
+    arithmetic: Arithmetic,
+) -> Result<Tensor> {
     if is_fused(x) {
-        let operation = Adapted { weight: weight.detach().contiguous()?, scale: scale as f32 };
+        let operation = Adapted { weight: weight.detach().contiguous()?, scale: scale as f32, arithmetic };
         x.contiguous()?.apply_op3(a, b, operation)
     } else {
         composed::adapted_linear(x, &weight.detach(), a, b, scale)
@@ -29,7 +38,7 @@ pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale
 fn narrow(x: &[f32], a: &[f32], tokens: usize, input: usize, rank: usize) -> Vec<f32> {
     let mut inner = vec![0.0; tokens * rank];
     let right = View::new(a, rank, input, input).transposed();
-    multiply(&mut inner, rank, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+    multiply(&mut inner, rank, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(Arithmetic::F32));
     inner
 }
 
@@ -59,11 +68,11 @@ impl CustomOp3 for Adapted {
         let mut y = vec![0.0; tokens * output];
         with_values(&self.weight, |weight| {
             let right = View::new(weight, output, input, input).transposed();
-            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(self.arithmetic));
             Ok(())
         })?;
         let right = View::new(b, output, rank, rank).transposed();
-        multiply(&mut y, output, View::new(&inner, tokens, rank, rank), right, self.scale, true, Threads::All);
+        multiply(&mut y, output, View::new(&inner, tokens, rank, rank), right, self.scale, true, Threads::All(self.arithmetic));
         Ok((CpuStorage::F32(y), (tokens, output).into()))
     }
 
@@ -88,22 +97,22 @@ impl CustomOp3 for Adapted {
                         let inner = narrow(xs, a, tokens, input, rank);
                         let left = gradient.transposed();
                         let right = View::new(&inner, tokens, rank, rank);
-                        multiply(&mut to_b, rank, left, right, self.scale, false, Threads::All);
+                        multiply(&mut to_b, rank, left, right, self.scale, false, Threads::All(self.arithmetic));
                         // scale * gradient b: the gradient at the narrow side. [tokens, rank]
                         let mut to_inner = vec![0.0; tokens * rank];
                         let right = View::new(b, output, rank, rank);
-                        multiply(&mut to_inner, rank, gradient, right, self.scale, false, Threads::All);
+                        multiply(&mut to_inner, rank, gradient, right, self.scale, false, Threads::All(self.arithmetic));
                         let to_inner = View::new(&to_inner, tokens, rank, rank);
                         let right = View::new(xs, tokens, input, input);
-                        multiply(&mut to_a, input, to_inner.transposed(), right, 1.0, false, Threads::All);
+                        multiply(&mut to_a, input, to_inner.transposed(), right, 1.0, false, Threads::All(self.arithmetic));
                         let Some(to_x) = &mut to_x else { return Ok(()) };
                         with_values(&self.weight, |weight| {
                             let right = View::new(weight, output, input, input);
-                            multiply(to_x, input, gradient, right, 1.0, false, Threads::All);
+                            multiply(to_x, input, gradient, right, 1.0, false, Threads::All(self.arithmetic));
                             Ok(())
                         })?;
                         let right = View::new(a, rank, input, input);
-                        multiply(to_x, input, to_inner, right, 1.0, true, Threads::All);
+                        multiply(to_x, input, to_inner, right, 1.0, true, Threads::All(self.arithmetic));
                         Ok(())
                     })
                 })

@@ -9,14 +9,14 @@ use rayon::prelude::*;
 use super::exponential::{exp, exp_in_place, maximum};
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
-use super::{WeightGradient, composed, is_fused};
+use super::{Product, WeightGradient, composed, is_fused};
 
 /// Rows whose logits exist at one time.
 const ROWS: usize = 256;
 
 struct ChosenLogProbability {
     targets: Arc<Vec<u32>>,
-    weight_gradient: WeightGradient,
+    product: Product,
     /// The hidden rows are tracked, so a backward may come.
     tracked: bool,
     saved: OnceLock<Saved>,
@@ -39,7 +39,7 @@ pub fn chosen_log_probability(
     hidden: &Tensor,
     head: &Tensor,
     targets: &[u32],
-    weight_gradient: WeightGradient,
+    product: impl Into<Product>,
 ) -> Result<Tensor> {
     let ((rows, width), (vocabulary, head_width)) = (hidden.dims2()?, head.dims2()?);
     if rows != targets.len() || width != head_width {
@@ -56,7 +56,7 @@ pub fn chosen_log_probability(
     if is_fused(hidden) {
         let targets = Arc::new(targets.to_vec());
         let tracked = hidden.track_op();
-        let operation = ChosenLogProbability { targets, weight_gradient, tracked, saved: OnceLock::new() };
+        let operation = ChosenLogProbability { targets, product: product.into(), tracked, saved: OnceLock::new() };
         hidden.contiguous()?.apply_op2(head, operation)
     } else {
         composed::chosen_log_probability(hidden, head, targets)
@@ -71,7 +71,7 @@ impl CustomOp2 for ChosenLogProbability {
     fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout) -> Result<(CpuStorage, Shape)> {
         let (hidden, head) = (slice(s1, l1)?, slice(s2, l2)?);
         let ((rows, width), (vocabulary, _)) = (l1.shape().dims2()?, l2.shape().dims2()?);
-        let keeps_derivative = self.tracked && self.weight_gradient == WeightGradient::Frozen;
+        let keeps_derivative = self.tracked && self.product.weight_gradient == WeightGradient::Frozen;
         let mut values = vec![0.0; rows];
         let mut log_sums = vec![0.0; rows];
         let mut derivative = vec![0.0; if keeps_derivative { rows * width } else { 0 }];
@@ -81,7 +81,7 @@ impl CustomOp2 for ChosenLogProbability {
             let count = ROWS.min(rows - start);
             let logits = &mut logits[..count * vocabulary];
             let input = View::new(&hidden[start * width..], count, width, width);
-            multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All);
+            multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All(self.product.arithmetic));
             logits
                 .par_chunks_mut(vocabulary)
                 .zip(&mut values[start..start + count])
@@ -111,7 +111,7 @@ impl CustomOp2 for ChosenLogProbability {
                     head,
                     1.0,
                     false,
-                    Threads::All,
+                    Threads::All(self.product.arithmetic),
                 );
             }
         }
@@ -153,7 +153,7 @@ impl ChosenLogProbability {
         gradient: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let ((rows, width), (vocabulary, _)) = (hidden.dims2()?, head.dims2()?);
-        let trains_head = self.weight_gradient == WeightGradient::Needed;
+        let trains_head = self.product.weight_gradient == WeightGradient::Needed;
         let mut to_hidden = vec![0.0; rows * width];
         let mut to_head = vec![0.0; if trains_head { vocabulary * width } else { 0 }];
         with_values(hidden, |hidden| {
@@ -165,7 +165,7 @@ impl ChosenLogProbability {
                         let count = ROWS.min(rows - start);
                         let logits = &mut logits[..count * vocabulary];
                         let input = View::new(&hidden[start * width..], count, width, width);
-                        multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All);
+                        multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All(self.product.arithmetic));
                         logits.par_chunks_mut(vocabulary).enumerate().for_each(|(row, logits)| {
                             let (log_sum, gradient) = (log_sums[start + row], gradient[start + row]);
                             for value in logits.iter_mut() {
@@ -175,9 +175,9 @@ impl ChosenLogProbability {
                         });
                         let at_logits = View::new(logits, count, vocabulary, vocabulary);
                         let output = &mut to_hidden[start * width..(start + count) * width];
-                        multiply(output, width, at_logits, head, 1.0, false, Threads::All);
+                        multiply(output, width, at_logits, head, 1.0, false, Threads::All(self.product.arithmetic));
                         if trains_head {
-                            multiply(&mut to_head, width, at_logits.transposed(), input, 1.0, start > 0, Threads::All);
+                            multiply(&mut to_head, width, at_logits.transposed(), input, 1.0, start > 0, Threads::All(self.product.arithmetic));
                         }
                     }
                     Ok(())

@@ -5,19 +5,19 @@ use rayon::prelude::*;
 
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
-use super::{WeightGradient, composed, is_fused};
+use super::{Product, WeightGradient, composed, is_fused};
 
 struct Linear {
-    weight_gradient: WeightGradient,
+    product: Product,
 }
 
 /// `x` `[tokens, input]` times `weight` `[output, input]` transposed: `[tokens, output]`.
 ///
 /// # Errors
 /// Shapes that do not fit.
-pub fn linear(x: &Tensor, weight: &Tensor, weight_gradient: WeightGradient) -> Result<Tensor> {
+pub fn linear(x: &Tensor, weight: &Tensor, product: impl Into<Product>) -> Result<Tensor> {
     if is_fused(x) {
-        x.contiguous()?.apply_op2(weight, Linear { weight_gradient })
+        x.contiguous()?.apply_op2(weight, Linear { product: product.into() })
     } else {
         composed::linear(x, weight)
     }
@@ -61,7 +61,7 @@ impl CustomOp2 for Linear {
         } else {
             let mut y = vec![0.0; tokens * output];
             let right = View::new(weight, output, input, input).transposed();
-            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All);
+            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(self.product.arithmetic));
             y
         };
         Ok((CpuStorage::F32(y), (tokens, output).into()))
@@ -82,19 +82,19 @@ impl CustomOp2 for Linear {
                 Some(with_values(weight, |weight| {
                     let mut to_x = vec![0.0; tokens * input];
                     let right = View::new(weight, output, input, input);
-                    multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All);
+                    multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All(self.product.arithmetic));
                     Tensor::from_vec(to_x, (tokens, input), x.device())
                 })?)
             } else {
                 None
             };
-            if self.weight_gradient == WeightGradient::Frozen {
+            if self.product.weight_gradient == WeightGradient::Frozen {
                 return Ok((to_x, None));
             }
             let to_weight = with_values(x, |x| {
                 let mut to_weight = vec![0.0; output * input];
                 let right = View::new(x, tokens, input, input);
-                multiply(&mut to_weight, input, gradient.transposed(), right, 1.0, false, Threads::All);
+                multiply(&mut to_weight, input, gradient.transposed(), right, 1.0, false, Threads::All(self.product.arithmetic));
                 Tensor::from_vec(to_weight, (output, input), weight.device())
             })?;
             Ok((to_x, Some(to_weight)))

@@ -1,15 +1,18 @@
-//! Matrix products over slices with strides: the one place that calls `gemm`.
+//! Matrix products over slices with strides: the one place that calls `gemm` or the tile unit.
 
 use gemm::Parallelism;
+
+use super::tile;
+use crate::recipe::settings::Arithmetic;
 
 /// A matrix within a slice: element (row, column) stands at `row * row_stride + column * column_stride`.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    data: &'a [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
+    pub(super) data: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) row_stride: usize,
+    pub(super) column_stride: usize,
 }
 
 impl<'a> View<'a> {
@@ -43,10 +46,20 @@ impl<'a> View<'a> {
 /// Whether a product may use all threads or is itself one task of many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// All of rayon's.
-    All,
-    /// The calling one.
+    /// All of rayon's, in this arithmetic.
+    All(Arithmetic),
+    /// The calling one, in f32.
     One,
+}
+
+/// The tile product for a product of this kind and size, where the machine has one and it pays.
+fn tile_parts(threads: Threads, rows: usize, columns: usize, inner: usize) -> Option<tile::Parts> {
+    let parts = match threads {
+        Threads::One | Threads::All(Arithmetic::F32) => return None,
+        Threads::All(Arithmetic::SplitBf16) => tile::Parts::Three,
+        Threads::All(Arithmetic::Bf16) => tile::Parts::One,
+    };
+    (tile::is_worth(rows, columns, inner) && tile::is_available()).then_some(parts)
 }
 
 /// `out = scale * left * right`, or `out += ...` when `add`; `out` is row-major with rows `out_stride` apart.
@@ -69,8 +82,11 @@ pub fn multiply(
     }
     assert!(columns <= out_stride || rows == 1, "rows of a product overlap");
     assert!((rows - 1) * out_stride + columns <= out.len(), "a product reaches past its output");
+    if let Some(parts) = tile_parts(threads, rows, columns, inner) {
+        return tile::multiply(tile::Output { values: out, stride: out_stride, add }, left, right, scale, parts);
+    }
     let parallelism = match threads {
-        Threads::All => Parallelism::Rayon(0),
+        Threads::All(_) => Parallelism::Rayon(0),
         Threads::One => Parallelism::None,
     };
     // SAFETY: both views were checked against their slices when made, the output just now; `out` is borrowed mutably, so

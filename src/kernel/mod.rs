@@ -16,6 +16,11 @@ mod norm;
 mod rotary;
 mod storage;
 mod swiglu;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tile;
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[path = "tile/absent.rs"]
+mod tile;
 
 pub use adapted::adapted_linear;
 pub use attention::{AttentionLayout, CachedAttention, attention};
@@ -27,6 +32,8 @@ pub use swiglu::swiglu;
 
 use candle_core::{DType, Tensor};
 
+use crate::recipe::settings::Arithmetic;
+
 /// Whether a weight is trained: a frozen one gets no gradient work at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WeightGradient {
@@ -34,6 +41,27 @@ pub enum WeightGradient {
     Needed,
     /// Skip it.
     Frozen,
+}
+
+/// How a layer's products are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// Whether its weight is trained.
+    pub weight_gradient: WeightGradient,
+    /// In which arithmetic.
+    pub arithmetic: Arithmetic,
+}
+
+impl From<WeightGradient> for Product {
+    fn from(weight_gradient: WeightGradient) -> Self {
+        Self { weight_gradient, arithmetic: Arithmetic::F32 }
+    }
+}
+
+/// Whether the processor has the tile unit (AMX) that [`Arithmetic::SplitBf16`] and [`Arithmetic::Bf16`] are for; without it
+/// they compute in f32.
+pub fn has_tiles() -> bool {
+    tile::is_available()
 }
 
 /// Whether the fused path applies to this tensor.

@@ -9,8 +9,8 @@ use super::adapter::{self, Adapter};
 use super::config::ModelConfig;
 use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
-use crate::kernel::{self, AttentionLayout, RotaryTable, WeightGradient};
-use crate::recipe::settings::{LoraSettings, Projection};
+use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
+use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
 use crate::run::seed::Seed;
 use crate::token::PackedSequence;
 
@@ -49,7 +49,7 @@ pub struct Decoder {
     /// The embedding itself where they are tied.
     pub(super) head: Tensor,
     pub(super) inverse_frequencies: Vec<f64>,
-    weight_gradient: WeightGradient,
+    product: Product,
     parameters: BTreeMap<String, Var>,
     device: Device,
 }
@@ -95,14 +95,22 @@ impl Decoder {
         let norm = take("model.norm.weight")?;
         let weight_gradient =
             if *trainable == Trainable::Full { WeightGradient::Needed } else { WeightGradient::Frozen };
+        let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
         let mut decoder =
-            Self { config, embedding, layers, norm, head, inverse_frequencies, weight_gradient, parameters, device };
+            Self { config, embedding, layers, norm, head, inverse_frequencies, product, parameters, device };
         if let Trainable::Lora(settings) = trainable {
             decoder.add_adapters(settings, seed)?;
         }
         Ok(decoder)
+    }
+
+    /// Computes matrix products in another arithmetic than f32.
+    #[must_use]
+    pub fn with_arithmetic(mut self, arithmetic: Arithmetic) -> Self {
+        self.product.arithmetic = arithmetic;
+        self
     }
 
     fn add_adapters(&mut self, settings: &LoraSettings, seed: Seed) -> Result<()> {
@@ -150,7 +158,7 @@ impl Decoder {
     pub fn detached(&self) -> Self {
         let mut decoder = self.clone();
         decoder.parameters.clear();
-        decoder.weight_gradient = WeightGradient::Frozen;
+        decoder.product.weight_gradient = WeightGradient::Frozen;
         for tensor in [&mut decoder.embedding, &mut decoder.norm, &mut decoder.head] {
             *tensor = tensor.detach();
         }
@@ -282,14 +290,14 @@ impl Decoder {
     }
 
     pub(super) fn norm(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        Ok(kernel::rms_norm(x, weight, self.config.norm_epsilon, self.weight_gradient)?)
+        Ok(kernel::rms_norm(x, weight, self.config.norm_epsilon, self.product.weight_gradient)?)
     }
 
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
         Ok(match &linear.adapter {
-            Some(adapter) => kernel::adapted_linear(x, &linear.weight, &adapter.a, &adapter.b, adapter.scale)?,
-            None => kernel::linear(x, &linear.weight, self.weight_gradient)?,
+            Some(adapter) => kernel::adapted_linear(x, &linear.weight, &adapter.a, &adapter.b, adapter.scale, self.product.arithmetic)?,
+            None => kernel::linear(x, &linear.weight, self.product)?,
         })
     }
 
@@ -299,7 +307,7 @@ impl Decoder {
     /// Rows or targets out of range.
     pub fn log_probabilities(&self, hidden: &Tensor, rows: &[u32], targets: &[u32]) -> Result<Tensor> {
         let hidden = select(hidden, rows)?;
-        Ok(kernel::chosen_log_probability(&hidden, &self.head, targets, self.weight_gradient)?)
+        Ok(kernel::chosen_log_probability(&hidden, &self.head, targets, self.product)?)
     }
 
     /// Logits after these rows of `hidden`. `[rows, vocabulary]`
@@ -307,7 +315,7 @@ impl Decoder {
     /// # Errors
     /// Rows out of range.
     pub fn logits(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
-        Ok(kernel::linear(&select(hidden, rows)?, &self.head, self.weight_gradient)?)
+        Ok(kernel::linear(&select(hidden, rows)?, &self.head, self.product)?)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::build::{self, Counts, Inputs, Writer};
 use crate::contract::{self, Contract};
 use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
+use crate::recipe::settings::Answers;
 use crate::run::{atomic, digest, jsonl};
 use crate::split::{self, Split};
 use crate::trace::{self, Format, Trace, Variant};
@@ -78,7 +79,9 @@ impl Pipeline<'_> {
     }
 
     fn build(&mut self) -> Result<()> {
-        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed);
+        let settings = self.recipe.build;
+        let unguarded = (settings.answers == Answers::Unguarded).then_some(settings.leaking);
+        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded);
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
@@ -91,6 +94,14 @@ impl Pipeline<'_> {
             let traces: Vec<Trace> =
                 jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
+            if let Some(leaking) = unguarded {
+                let built = build::build_unguarded(&traces, &contracts, &parts, leaking, seed)?;
+                if built.sft.is_empty() {
+                    return Err(Fault::new("no training trace gives a row").at("data.traces").into());
+                }
+                announce(&format!("build: {} unguarded SFT rows", built.sft.len()));
+                return build::write_unguarded(&out, &built, &digests, leaking, seed);
+            }
             let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;
             if built.sft.is_empty() {
                 return Err(Fault::new("no training trace gives a row").at("data.traces").into());

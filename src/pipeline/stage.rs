@@ -18,8 +18,15 @@ pub struct Record {
     pub inputs: String,
     /// Digest of each output, by its path within the run folder.
     pub outputs: BTreeMap<String, String>,
-    /// Wall time in seconds.
+    /// Wall time in seconds; attempts for the same inputs that were interrupted or failed are included.
     pub seconds: f64,
+    /// The outputs are whole. An attempt that ended before leaves a record that only keeps its time.
+    #[serde(default = "complete")]
+    pub complete: bool,
+}
+
+fn complete() -> bool {
+    true
 }
 
 /// The stages of one run folder.
@@ -50,7 +57,7 @@ impl Stages {
 
     /// Digest of an output of an earlier stage, for use among a later stage's inputs.
     pub fn output(&self, stage: &str) -> Option<&BTreeMap<String, String>> {
-        self.records.get(stage).map(|record| &record.outputs)
+        self.records.get(stage).filter(|record| record.complete).map(|record| &record.outputs)
     }
 
     /// Runs `work` unless the stage is complete for these inputs.
@@ -91,19 +98,36 @@ impl Stages {
             return Ok(());
         }
         (self.announce)(&format!("{name}: running"));
+        let earlier = self.unfinished_seconds(name, &inputs);
         let start = Instant::now();
-        work()?;
-        let seconds = (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+        let worked = work();
+        let seconds = ((earlier + start.elapsed().as_secs_f64()) * 1000.0).round() / 1000.0;
+        if let Err(error) = worked {
+            self.record(name, Record { inputs, outputs: BTreeMap::new(), seconds, complete: false })?;
+            return Err(error);
+        }
         let outputs = self.digests(outputs)?;
         (self.announce)(&format!("{name}: done in {seconds:.1} s"));
-        self.records.insert(name.to_owned(), Record { inputs, outputs, seconds });
+        self.record(name, Record { inputs, outputs, seconds, complete: true })
+    }
+
+    /// What earlier attempts at the same work took before they ended.
+    fn unfinished_seconds(&self, name: &str, inputs: &str) -> f64 {
+        let unfinished = self.records.get(name).filter(|record| !record.complete && record.inputs == inputs);
+        unfinished.map_or(0.0, |record| record.seconds)
+    }
+
+    fn record(&mut self, name: &str, record: Record) -> Result<()> {
+        self.records.insert(name.to_owned(), record);
         let json = serde_json::to_vec_pretty(&self.records).map_err(|error| Error::Failed(error.to_string()))?;
         atomic::write(&self.folder.join(FILE), &json)
     }
 
     fn is_complete(&self, name: &str, inputs: &str, outputs: &[&str]) -> bool {
         self.records.get(name).is_some_and(|record| {
-            record.inputs == inputs && self.digests(outputs).is_ok_and(|found| found == record.outputs)
+            record.complete
+                && record.inputs == inputs
+                && self.digests(outputs).is_ok_and(|found| found == record.outputs)
         })
     }
 
@@ -124,4 +148,50 @@ fn digest_path(path: &Path) -> Result<String> {
         files.insert(entry.file_name().to_string_lossy().into_owned(), digest_path(&entry.path())?);
     }
     digest::of_value(&files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_attempt_is_not_complete_and_its_time_is_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let mut stages = Stages::open(folder.path(), &[], |_| {});
+        let pause = std::time::Duration::from_millis(30);
+        let interrupted = stages.run("work", &1, &["out"], || {
+            std::thread::sleep(pause);
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(interrupted, Err(Error::Interrupted)));
+        assert!(stages.output("work").is_none());
+        let mut stages = Stages::open(folder.path(), &[], |_| {});
+        let mut ran = 0;
+        for _ in 0..2 {
+            stages
+                .run("work", &1, &["out"], || {
+                    ran += 1;
+                    std::thread::sleep(pause);
+                    atomic::write(&out, b"whole")
+                })
+                .unwrap();
+        }
+        assert_eq!(ran, 1, "a complete stage is skipped");
+        assert!(stages.records()["work"].seconds >= 0.06);
+    }
+
+    #[test]
+    fn time_spent_on_other_inputs_is_not_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let mut stages = Stages::open(folder.path(), &[], |_| {});
+        let failed = stages.run("work", &1, &["out"], || {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            Err(Error::Failed("on purpose".to_owned()))
+        });
+        assert!(failed.is_err());
+        stages.run("work", &2, &["out"], || atomic::write(&out, b"whole")).unwrap();
+        assert!(stages.records()["work"].seconds < 1.0);
+    }
 }

@@ -6,7 +6,7 @@
 
 mod selection;
 
-pub use selection::{Selection, SelectionFault, read_selection, selection_answer};
+pub use selection::{Selection, SelectionFault, read_selection, selection_answer, selection_of};
 
 use std::fmt::Write as _;
 

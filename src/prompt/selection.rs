@@ -117,6 +117,11 @@ const RATIONALES: [&str; 6] = [
 /// The target text of stage 1: the essential tools, as strict JSON, with a rationale that says nothing about the user.
 pub fn selection_answer(trace: &Trace) -> String {
     let ids: Vec<&str> = trace.essential_tools().map(|tool| tool.tool_id.as_str()).collect();
+    selection_of(trace, &ids)
+}
+
+/// As [`selection_answer`], with these tools.
+pub fn selection_of(trace: &Trace, ids: &[&str]) -> String {
     let quoted: Vec<String> = ids.iter().map(|id| serde_json::Value::from(*id).to_string()).collect();
     let pick = digest::of_bytes(trace.trace_id.as_bytes()).bytes().map(usize::from).sum::<usize>() % RATIONALES.len();
     format!(

@@ -17,7 +17,10 @@ use crate::prompt::Mitigation;
 use crate::run::seed::Seed;
 use crate::scratch::Shape;
 use section::Section;
-use settings::{DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share, TrainSettings};
+use settings::{
+    Answers, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share,
+    TrainSettings,
+};
 
 /// A whole recipe, resolved: no default left implicit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,6 +31,8 @@ pub struct Recipe {
     pub seed: Seed,
     /// Traces and their split.
     pub data: DataSettings,
+    /// What the builder makes of them.
+    pub build: BuildSettings,
     /// The base model.
     pub model: ModelSettings,
     /// Supervised fine-tuning; absent leaves it out.
@@ -159,6 +164,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     let name: Option<String> = top.require("name", "a name for the run folder");
     let seed: u64 = top.take_or("seed", 2027);
     let data = top.table("data");
+    let build = top.table("build").unwrap_or_default();
     let model = top.table("model");
     let sft = top.table("sft");
     let dpo = top.table("dpo");
@@ -174,6 +180,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     }
     top.finish();
     let data = data.and_then(|table| read_data(table, folder, faults));
+    let build = read_build(build, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
     let sft = sft.map(|table| read_sft(table, faults));
     let dpo = dpo.map(|table| read_dpo(table, faults));
@@ -183,6 +190,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
         name: name?,
         seed: Seed(seed),
         data: data?,
+        build,
         model: model?,
         sft: optional(sft)?,
         dpo: optional(dpo)?,
@@ -213,6 +221,21 @@ fn read_data(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Dat
     let resolved = traces.map(|traces| resolve_all(&traces, folder, &mut section));
     section.finish();
     Some(DataSettings { traces: resolved?, held_out })
+}
+
+fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSettings {
+    let mut section = Section::new("build", table, faults);
+    let answers: Answers = section.take_or("answers", Answers::default());
+    let leaking: Option<Share> = section.take("leaking");
+    if leaking.is_some() && answers == Answers::Guarded {
+        section.fault(Fault::new("`build.leaking` needs `build.answers = \"unguarded\"`"));
+    }
+    if has_dpo && answers == Answers::Unguarded {
+        let fault = Fault::new("`build.answers = \"unguarded\"` makes no preference pairs, but the recipe has `[dpo]`");
+        section.fault(fault.hint("train the base model in a recipe of its own"));
+    }
+    section.finish();
+    BuildSettings { answers, leaking: leaking.unwrap_or(Share::LEAKING) }
 }
 
 fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {
@@ -293,6 +316,7 @@ fn read_train(section: &mut Section<'_>) -> Option<TrainSettings> {
         weight_decay: section.take_or("weight_decay", Share::ZERO),
         max_tokens: section.take_or("max_tokens", settings::defaults::MAX_TOKENS),
         save_every: section.take_or("save_every", settings::defaults::SAVE_EVERY),
+        arithmetic: section.take_or("arithmetic", settings::Arithmetic::default()),
         learning_rate: learning_rate?,
     })
 }

@@ -27,6 +27,26 @@ impl From<Positive> for f64 {
     }
 }
 
+/// How the builder answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// Complete and silent: SFT rows and preference pairs.
+    #[default]
+    Guarded,
+    /// Complete and leaking on purpose: SFT rows for a base model that shows the fault.
+    Unguarded,
+}
+
+/// What the builder makes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BuildSettings {
+    /// Which rows.
+    pub answers: Answers,
+    /// Share of unguarded answers that state the conclusion.
+    pub leaking: Share,
+}
+
 /// A number in [0, 1).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -35,6 +55,8 @@ pub struct Share(f64);
 impl Share {
     /// Nothing.
     pub const ZERO: Self = Self(0.0);
+    /// Four fifths: of unguarded answers, those that state the conclusion.
+    pub const LEAKING: Self = Self(0.8);
     /// The number.
     pub fn get(self) -> f64 {
         self.0
@@ -110,6 +132,20 @@ impl Projection {
     }
 }
 
+/// How large matrix products of training are computed. Everything else, sums included, is f32 in each case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arithmetic {
+    /// In f32.
+    #[default]
+    F32,
+    /// Each factor as the sum of two bf16 values, about 16 bits of it: on processors with a tile unit (AMX) faster than f32,
+    /// elsewhere the same as f32.
+    SplitBf16,
+    /// Factors rounded to bf16, 8 bits: faster still on such processors, elsewhere the same as f32.
+    Bf16,
+}
+
 /// Learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -146,6 +182,8 @@ pub struct TrainSettings {
     pub max_tokens: std::num::NonZeroUsize,
     /// Checkpoint every so many steps (and at the end).
     pub save_every: std::num::NonZeroUsize,
+    /// How matrix products are computed.
+    pub arithmetic: Arithmetic,
 }
 
 /// Defaults of keys that a recipe may leave out.

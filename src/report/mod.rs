@@ -5,6 +5,7 @@
 
 mod chart;
 mod example;
+mod exposure;
 mod figure;
 mod folder;
 mod html;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::{Contrast, Summary, SystemSummary, Verdict};
 use crate::trace::{Difficulty, Domain};
 
+pub use exposure::{Reference, render_exposure, sessions_to_show};
 pub use folder::collect;
 pub use page::render;
 pub use select::select_examples;

@@ -1,9 +1,10 @@
 //! JSONL in and out: one JSON value per `\n`; U+2028 and its kin stay inside a row; a byte-order mark, CRLF and a
 //! missing last newline are accepted.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,6 +36,62 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], place: &str) -> Result<Vec<T>> {
         match serde_json::from_slice(line) {
             Ok(row) => rows.push(row),
             Err(error) if faults.len() < 10 => faults.push(fault(place, index + 1, &error)),
+            Err(_) => {}
+        }
+    }
+    if faults.is_empty() { Ok(rows) } else { Err(Error::Invalid(faults)) }
+}
+
+/// Bytes of a file that are parsed at once.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Reads a file of any size, some rows at a time and each batch in parallel: `[rows]`, with the number of the line.
+///
+/// # Errors
+/// As [`read`], or whatever `take` returns; rows before a fault have been taken by then.
+pub fn read_batches<T: DeserializeOwned + Send>(
+    path: &Path,
+    mut take: impl FnMut(Vec<(usize, T)>) -> Result<()>,
+) -> Result<()> {
+    let file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let place = path.display().to_string();
+    let mut line_number = 0;
+    loop {
+        let mut lines: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut size = 0;
+        while size < BATCH_BYTES {
+            let mut line = Vec::new();
+            let read = reader.read_until(b'\n', &mut line).map_err(|source| Error::read(path, source))?;
+            if read == 0 {
+                break;
+            }
+            line_number += 1;
+            size += read;
+            lines.push((line_number, line));
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        take(parse_lines(lines, &place)?)?;
+    }
+}
+
+fn parse_lines<T: DeserializeOwned + Send>(lines: Vec<(usize, Vec<u8>)>, place: &str) -> Result<Vec<(usize, T)>> {
+    let parse = |(number, line): (usize, Vec<u8>)| {
+        let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line) } else { &line };
+        let line = line.trim_ascii();
+        (!line.is_empty()).then(|| {
+            serde_json::from_slice(line).map(|row| (number, row)).map_err(|error| fault(place, number, &error))
+        })
+    };
+    let parsed: Vec<Result<(usize, T), Fault>> = lines.into_par_iter().filter_map(parse).collect();
+    let mut rows = Vec::with_capacity(parsed.len());
+    let mut faults = Vec::new();
+    for row in parsed {
+        match row {
+            Ok(row) => rows.push(row),
+            Err(fault) if faults.len() < 10 => faults.push(fault),
             Err(_) => {}
         }
     }

@@ -4,10 +4,14 @@
 //! In: counts, samples and paired differences. Out: [`Estimate`]s and [`PairedTest`]s.
 //! Source: ASLEval's statistics (arXiv 2609.18864): the session is the unit, percentile bootstrap, exact sign-flip.
 
+mod agreement;
 mod bootstrap;
+mod holm;
 mod permutation;
 mod rate;
 
-pub use bootstrap::{Estimate, Resampling};
+pub use agreement::{Confusion, StrictScore};
+pub use bootstrap::{Column, Estimate, Resampling};
+pub use holm::holm;
 pub use permutation::{Method, PairedTest, sign_flip, swap_test};
 pub use rate::{h_score, mean, wilson};

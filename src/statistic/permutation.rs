@@ -17,7 +17,7 @@ const COMBINATION_LIMIT: u64 = 1 << 20;
 const COUNT_LIMIT: usize = 120;
 
 /// Additions allowed for an exact count by sums.
-const SUM_LIMIT: u64 = 50_000_000;
+const SUM_LIMIT: u64 = 400_000_000;
 
 /// Denominators up to 2^20 are written out.
 const PLAIN_DENOMINATOR: usize = 20;

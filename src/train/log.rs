@@ -58,6 +58,11 @@ pub fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
+/// Seconds of the logged steps up to `last`, whichever process made them.
+pub fn seconds_of(log: &[StepRow], last: usize) -> f64 {
+    log.iter().filter(|row| row.step <= last).filter_map(|row| row.step_seconds).sum()
+}
+
 /// `None` for what JSON has no number for.
 pub fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)

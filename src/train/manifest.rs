@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::DroppedRow;
 use crate::error::{Error, Result};
+use crate::recipe::settings::Arithmetic;
 use crate::run::atomic;
 use crate::run::seed::Seed;
 
@@ -38,6 +39,9 @@ pub struct RunManifest {
     pub device: String,
     /// Number format of the trained weights.
     pub dtype: String,
+    /// How matrix products were computed: `f32`, `split-bf16`, `bf16`; `f32` too where the processor has no tile unit.
+    #[serde(default)]
+    pub arithmetic: Arithmetic,
     /// Rows and what became of them.
     pub data: DataCounts,
     /// Steps that the run has.
@@ -84,16 +88,16 @@ pub struct ParameterCounts {
     pub tensors: usize,
 }
 
-/// What only a complete run knows. Timings are of the process that finished it, not of those it resumed.
+/// What only a complete run knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// When it ended, RFC 3339.
     pub finished_at: String,
-    /// Wall time from loading to export.
+    /// Wall time from loading to export, and the logged steps of the processes that a resumed run continued.
     pub seconds: f64,
-    /// Of which in optimizer steps.
+    /// Of which in optimizer steps, whichever process made them.
     pub step_seconds: f64,
-    /// Of which computing the reference's log-probabilities (DPO).
+    /// Of which computing the reference's log-probabilities (DPO), or reading them from the cache.
     pub reference_seconds: Option<f64>,
     /// Tokens read over the whole run.
     pub tokens: u64,

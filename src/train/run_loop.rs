@@ -7,7 +7,7 @@ use candle_core::Tensor;
 
 use super::batch::{MicroBatch, deal};
 use super::gradient::{Accumulator, clip_factor, global_norm};
-use super::log::{Log, Means, StepRow, finite, milliseconds};
+use super::log::{Log, Means, StepRow, finite, milliseconds, seconds_of};
 use super::objective::Objective;
 use super::optimizer::{AdamConstants, AdamW, Update, restore_values};
 use super::order::{Order, Window};
@@ -52,7 +52,7 @@ pub struct LoopOutcome {
     pub steps: usize,
     /// Tokens read over the whole run.
     pub tokens: u64,
-    /// Wall time in steps, of this process.
+    /// Wall time in steps, of every process that logged one.
     pub step_seconds: f64,
     /// The whole log.
     pub log: Vec<StepRow>,
@@ -90,7 +90,6 @@ impl Loop<'_> {
         let mut log = Log::open(&log_path, step)?;
         let mut saved = step;
         let mut check = Check::First;
-        let mut step_seconds = 0.0;
         while let Some(window) = self.order.window(step) {
             if (self.stop)() {
                 if saved != step {
@@ -101,9 +100,7 @@ impl Loop<'_> {
             let begun = Instant::now();
             let mut row = self.step(step, &window, &mut optimizer, tokens, check)?;
             check = Check::Later;
-            let seconds = begun.elapsed().as_secs_f64();
-            row.step_seconds = Some(milliseconds(seconds));
-            step_seconds += seconds;
+            row.step_seconds = Some(milliseconds(begun.elapsed().as_secs_f64()));
             (step, tokens) = (row.step, row.num_tokens);
             log.append(&row)?;
             (self.on_step)(&row);
@@ -112,7 +109,8 @@ impl Loop<'_> {
                 saved = step;
             }
         }
-        Ok(LoopOutcome { steps: step, tokens, step_seconds, log: super::log::read_log(&log_path)? })
+        let log = super::log::read_log(&log_path)?;
+        Ok(LoopOutcome { steps: step, tokens, step_seconds: seconds_of(&log, step), log })
     }
 
     /// One optimizer step: every micro-batch forward and backward, one update from the sum.

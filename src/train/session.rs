@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use serde::Serialize;
 
 use super::job::{Job, Start};
-use super::log::{StepRow, milliseconds};
+use super::log::{StepRow, milliseconds, seconds_of};
 use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
 use super::objective::Objective;
 use super::order::Order;
@@ -63,7 +63,8 @@ impl<'a> Session<'a> {
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
         let SourceModel { config, weights, tokenizer, generation_config } = source;
-        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?;
+        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?
+            .with_arithmetic(settings.arithmetic);
         if decoder.parameters().is_empty() {
             return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());
         }
@@ -141,7 +142,7 @@ impl<'a> Session<'a> {
         let manifest = RunManifest {
             status: RunStatus::Complete,
             resumed_from,
-            ..self.manifest(Some(self.outcome(&outcome, reference_seconds)))
+            ..self.manifest(Some(self.outcome(&outcome, resumed_from, reference_seconds)))
         };
         manifest.write(self.job.out)?;
         Ok(manifest)
@@ -249,6 +250,7 @@ impl<'a> Session<'a> {
             seed: self.job.seed,
             device: device_name(self.job.device),
             dtype: "f32".to_owned(),
+            arithmetic: self.settings.arithmetic,
             data: DataCounts {
                 rows: self.encoded.rows,
                 units: self.encoded.trees.len(),
@@ -266,10 +268,16 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn outcome(&self, outcome: &LoopOutcome, reference_seconds: Option<f64>) -> RunOutcome {
+    fn outcome(
+        &self,
+        outcome: &LoopOutcome,
+        resumed_from: Option<usize>,
+        reference_seconds: Option<f64>,
+    ) -> RunOutcome {
+        let earlier = seconds_of(&outcome.log, resumed_from.unwrap_or(0));
         RunOutcome {
             finished_at: jiff::Timestamp::now().to_string(),
-            seconds: milliseconds(self.begun.elapsed().as_secs_f64()),
+            seconds: milliseconds(earlier + self.begun.elapsed().as_secs_f64()),
             step_seconds: milliseconds(outcome.step_seconds),
             reference_seconds: reference_seconds.map(milliseconds),
             tokens: outcome.tokens,

@@ -33,57 +33,63 @@ struct Case {
     name: String,
     target: serde_json::Value,
     payload: serde_json::Value,
+    /// Best tiers that are right; `none` for no match.
     expect: Vec<String>,
     #[serde(default)]
     negated: Option<bool>,
     #[serde(default)]
     span_text: Option<String>,
+    #[serde(default)]
+    locale: Option<String>,
 }
 
-/// Rows that need a later tier must stay unmatched here; all others must match as they say.
-fn check(cases: &[Case]) {
-    let mut wrong = Vec::new();
-    for case in cases {
-        let mut target = case.target.clone();
-        target["target_id"] = "e1".into();
-        let matcher = Matcher::new(&contract(&json!([target]))).expect("a matcher");
-        let payload = case.payload.as_str().map_or_else(|| case.payload.to_string(), str::to_owned);
-        let found = matcher.find(&payload);
-        let best = match found.iter().map(|found| found.tier).min() {
-            None => "none",
-            Some(Tier::Exact) => "exact",
-            Some(Tier::Normalized) => "normalized",
-            Some(_) => "a later tier",
-        };
-        let expects = |tier: &str| case.expect.iter().any(|expected| expected == tier);
-        let headline = expects("exact") || expects("normalized");
-        let tier_is_right = expects(best) || (best == "none" && !headline);
-        let negation_is_right = case.negated.is_none_or(|negated| found.iter().all(|found| found.negated == negated));
-        let span_is_right =
-            case.span_text.as_ref().is_none_or(|text| found.iter().all(|found| payload[found.span.clone()] == **text));
-        if !(tier_is_right && negation_is_right && span_is_right) {
-            wrong.push(format!("{}: expected {:?}, got {best}", case.name, case.expect));
-        }
+/// What is wrong with the matches of one case, if anything.
+fn problem(case: &Case) -> Option<String> {
+    let mut target = case.target.clone();
+    target["target_id"] = "e1".into();
+    let mut value = serde_json::to_value(contract(&json!([target]))).expect("JSON");
+    value["locale"] = json!(case.locale);
+    let contract: Contract = serde_json::from_value(value).expect("a contract");
+    let matcher = Matcher::new(&contract).expect("a matcher");
+    let payload = case.payload.as_str().map_or_else(|| case.payload.to_string(), str::to_owned);
+    let found = matcher.find(&payload);
+    let best = found.iter().map(|found| found.tier).min();
+    let name = best.map_or_else(
+        || "none".to_owned(),
+        |tier| serde_json::to_value(tier).expect("JSON").as_str().expect("a string").to_owned(),
+    );
+    if !case.expect.contains(&name) {
+        return Some(format!("{}: expected {:?}, got {name}", case.name, case.expect));
     }
-    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    let mut best_found = found.iter().filter(|found| Some(found.tier) == best);
+    if case.negated.is_some_and(|negated| !best_found.clone().any(|found| found.negated == negated)) {
+        return Some(format!("{}: expected negated {:?}", case.name, case.negated));
+    }
+    let text = case.span_text.as_ref()?;
+    (!best_found.any(|found| payload[found.span.clone()] == **text))
+        .then(|| format!("{}: no match spans {text:?}", case.name))
 }
 
-fn cases(text: &str) -> Vec<Case> {
-    text.lines()
+fn check(name: &str, text: &str) {
+    let cases: Vec<Case> = text
+        .lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| serde_json::from_str(line).expect("a case"))
-        .collect()
+        .collect();
+    let wrong: Vec<String> = cases.iter().filter_map(problem).collect();
+    println!("{name}: {} of {} cases pass", cases.len() - wrong.len(), cases.len());
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 #[test]
 fn shared_matcher_cases_match_at_their_tiers() {
     let Some(path) = crate::trace::shared("cases/matcher.jsonl") else { return };
-    check(&cases(&std::fs::read_to_string(path).expect("readable")));
+    check("shared matcher cases", &std::fs::read_to_string(path).expect("readable"));
 }
 
 #[test]
 fn own_matcher_cases_match_at_their_tiers() {
-    check(&cases(include_str!("../cases/matcher.jsonl")));
+    check("own matcher cases", include_str!("../cases/matcher.jsonl"));
 }
 
 #[test]
@@ -210,5 +216,142 @@ proptest::proptest! {
         if let Some(range) = find_value(&payload, &value) {
             proptest::prop_assert!(payload.get(range).is_some());
         }
+    }
+}
+
+/// Targets of every kind.
+fn every_kind() -> Contract {
+    contract(&json!([
+        {"target_id": "label", "value": "gender transition", "aliases": ["transitioning"], "type": "label"},
+        {"target_id": "disorder", "value": "post-traumatic stress disorder (PTSD)", "type": "label"},
+        {"target_id": "job", "value": "night shift", "aliases": ["whistleblower", "SEC"], "type": "label"},
+        {"target_id": "clue", "value": "Clinic visit, room 12", "type": "clue"},
+        {"target_id": "person", "value": "José O'Brien", "type": "person"},
+        {"target_id": "cyrillic", "value": "Наталья Иванова", "type": "person"},
+        {"target_id": "money", "value": "$1.2M", "type": "money"},
+        {"target_id": "date", "value": "2023-10-05", "type": "date"},
+        {"target_id": "time", "value": "14:00", "type": "time"},
+        {"target_id": "noon", "value": "12:00", "type": "time"},
+        {"target_id": "duration", "value": "90 minutes", "type": "duration"},
+        {"target_id": "phone", "value": "+1 630-596-1111", "type": "phone"},
+        {"target_id": "email", "value": "alice.b@example.com", "type": "email"},
+        {"target_id": "account", "value": "DE12 3456 7890 1234 56", "type": "account"},
+        {"target_id": "card", "value": "4111111111111234", "type": "account"},
+        {"target_id": "percentage", "value": "12.5%", "type": "percentage"},
+        {"target_id": "number", "value": "282691", "type": "number"},
+        {"target_id": "small", "value": "45", "type": "number"},
+        {"target_id": "text", "value": "9/10 C++", "type": "text"},
+    ]))
+}
+
+/// Parts of payloads: forms of those targets, near misses, and what surrounds them.
+const PIECES: &[&str] = &[
+    "gender transition",
+    "Gender-Transitions",
+    "transition of his gender",
+    "gender and career transition",
+    "transition",
+    "TRANSITIONED",
+    "PTSD",
+    "post traumatic stress disorders",
+    "nightshift",
+    "shift at night",
+    "Night_Shift",
+    "whistle-blower",
+    "whistle",
+    "blowers",
+    "SEC",
+    "seconds",
+    "clinic visit, room 12",
+    "José O'Brien",
+    "Jos\u{e9} O\u{2019}Brien",
+    "J. O'Brien",
+    "O'Brien, José",
+    "Mr O'Brien",
+    "jose",
+    "НАТАЛЬЯ Иванова",
+    "Иванова",
+    "$1,200,000",
+    "1.2 million dollars",
+    "USD 1200000",
+    "1.2M",
+    "October 5, 2023",
+    "05.10.2023",
+    "2023/10/05",
+    "5 Oct 2023",
+    "2 PM",
+    "14:00:00",
+    "noon",
+    "2",
+    "1.5 hours",
+    "1h30m",
+    "PT90M",
+    "90 min",
+    "(630) 596-1111",
+    "+16305961111",
+    "630.596.1111",
+    "1630",
+    "alice.b (at) example (dot) com",
+    "a*****@example.com",
+    "ALICE.B@example.com",
+    "de12345678901234 56",
+    "DE12-3456-7890-1234-56",
+    "DE12.3456.7890.1234.56",
+    "4111 1111 1111 1234",
+    "****1234",
+    "ending in 1234",
+    "12.5 percent",
+    "12,5%",
+    "282,691",
+    "282.691",
+    "45",
+    "4500",
+    "9/10 c++",
+    "**Jo**sé",
+    "tran\u{200b}sitioning",
+    "１２３",
+    "ﬃ",
+    "\u{301}",
+    "not",
+    "without a",
+    "never had",
+    "but",
+    "the",
+    "of",
+    "and",
+    "YWxpY2UuYkBleGFtcGxlLmNvbQ==",
+    "alice.b%40example.com",
+    "g&#101;nder&nbsp;transition",
+    "\\u0067ender transition",
+    "67656e646572207472616e736974696f6e",
+    "{\"a\": \"b\"}",
+    "\\",
+    "\"",
+    "the quick brown fox jumps over the lazy dog and reads a long report about gardens in the spring of that year",
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et dolore magna aliqua",
+];
+
+const SEPARATORS: &[&str] = &[" ", " ", " ", ", ", ". ", "\n", "\n\n", "-", "/", "", "\",\"", "* "];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..Default::default() })]
+    #[test]
+    fn the_fast_path_finds_what_the_slow_path_finds(
+        parts in proptest::collection::vec((0..PIECES.len(), 0..SEPARATORS.len(), 0..12_usize), 1..14),
+        json in proptest::bool::ANY,
+    ) {
+        let matcher = Matcher::new(&every_kind()).expect("a matcher");
+        // Some parts stand far from the next, so that windows end between them.
+        let part = |(piece, separator, distance): &(usize, usize, usize)| {
+            let between = if *distance > 6 { format!(" {}. ", PIECES[PIECES.len() - 1].repeat(distance - 4)) } else { String::new() };
+            format!("{}{}{between}", PIECES[*piece], SEPARATORS[*separator])
+        };
+        let text: String = parts.iter().map(part).collect();
+        let payload = if json { json!({"text": text}).to_string() } else { text };
+        let (fast, slow) = (matcher.find(&payload), matcher.find_exhaustively(&payload));
+        for found in &slow {
+            proptest::prop_assert!(payload.get(found.span.clone()).is_some_and(|text| !text.is_empty()));
+        }
+        proptest::prop_assert_eq!(fast, slow, "{}", payload);
     }
 }

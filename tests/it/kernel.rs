@@ -8,6 +8,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor, Var};
 use rand::RngExt as _;
 use topalign::kernel::{self, AttentionLayout, RotaryTable, WeightGradient, composed};
+use topalign::recipe::settings::Arithmetic;
 use topalign::run::seed::Seed;
 
 fn random(name: &str, shape: &[usize]) -> Var {
@@ -55,7 +56,7 @@ fn a_frozen_weight_gets_no_gradient() {
 fn adapted_linear_agrees_with_its_parts() {
     let (x, w) = (random("x", &[33, 24]), random("w", &[40, 24]));
     let (a, b) = (random("a", &[4, 24]), random("b", &[40, 4]));
-    let fused = kernel::adapted_linear(&x, &w, &a, &b, 2.0).unwrap();
+    let fused = kernel::adapted_linear(&x, &w, &a, &b, 2.0, Arithmetic::F32).unwrap();
     let parts = composed::adapted_linear(&x, &w.as_tensor().detach(), &a, &b, 2.0).unwrap();
     assert_same("adapted", &[&x, &a, &b], &fused, &parts);
 }
@@ -161,7 +162,7 @@ fn every_gradient_agrees_with_finite_differences() {
     assert_finite_differences("linear", &[&x, &w], &|t| kernel::linear(&t[0], &t[1], WeightGradient::Needed).unwrap());
     let (a, b) = (random("a", &[2, 8]), random("b", &[6, 2]));
     assert_finite_differences("adapted", &[&x, &a, &b], &|t| {
-        kernel::adapted_linear(&t[0], &w, &t[1], &t[2], 1.5).unwrap()
+        kernel::adapted_linear(&t[0], &w, &t[1], &t[2], 1.5, Arithmetic::F32).unwrap()
     });
     let scale = random("scale", &[8]);
     assert_finite_differences("norm", &[&x, &scale], &|t| {
@@ -193,7 +194,7 @@ fn an_input_that_nothing_trains_gets_no_gradient() {
         (random("x", &[5, 8]).detach(), random("w", &[3, 8]), random("a", &[2, 8]), random("b", &[3, 2]));
     for y in [
         kernel::linear(&x, &w, WeightGradient::Needed).unwrap(),
-        kernel::adapted_linear(&x, &w.detach(), &a, &b, 1.0).unwrap(),
+        kernel::adapted_linear(&x, &w.detach(), &a, &b, 1.0, Arithmetic::F32).unwrap(),
     ] {
         let gradients = y.sum_all().unwrap().backward().unwrap();
         assert!(gradients.get(&x).is_none());
@@ -223,7 +224,7 @@ fn inputs_that_are_not_contiguous_are_handled_or_refused() {
 fn shapes_that_do_not_fit_are_errors() {
     let (x, w) = (random("x", &[5, 8]), random("w", &[3, 9]));
     assert!(kernel::linear(&x, &w, WeightGradient::Needed).is_err());
-    assert!(kernel::adapted_linear(&x, &w, &random("a", &[2, 8]), &random("b", &[3, 2]), 1.0).is_err());
+    assert!(kernel::adapted_linear(&x, &w, &random("a", &[2, 8]), &random("b", &[3, 2]), 1.0, Arithmetic::F32).is_err());
     assert!(kernel::rms_norm(&x, &random("scale", &[9]), 1e-5, WeightGradient::Needed).is_err());
     assert!(kernel::swiglu(&x, &random("up", &[8, 5])).is_err());
     assert!(kernel::rotary(&x, &RotaryTable::new(&[0, 1], &[1.0, 0.1])).is_err());

@@ -3,15 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agreement;
 mod architecture;
 mod audit;
 mod build;
+mod checker;
 mod checkpoint;
 mod command;
 mod contract;
 mod dataset;
 mod evaluate;
+mod exposure;
 mod generate;
+mod inferred;
 mod kernel;
 mod loss;
 mod model;
@@ -22,6 +26,8 @@ mod report;
 mod scenarios;
 mod split;
 mod statistic;
+mod tile;
+mod synthesis;
 mod token;
 mod trace;
 mod train;

@@ -2,7 +2,7 @@
 #![expect(clippy::float_cmp, reason = "exact counts give exact values")]
 
 use topalign::run::seed::Seed;
-use topalign::statistic::{Estimate, Method, Resampling, h_score, sign_flip, swap_test, wilson};
+use topalign::statistic::{Column, Estimate, Method, Resampling, h_score, holm, sign_flip, swap_test, wilson};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
@@ -159,4 +159,27 @@ fn many_hundred_pairs_stay_exact() {
     // 266 of 400 positive: 2 P(X >= 266) for X ~ Binomial(400, 1/2), about 3e-11.
     assert_eq!(test.method, Method::Exact);
     assert!(test.p > 1e-12 && test.p < 1e-10, "{}", test.p);
+}
+
+#[test]
+fn holm_multiplies_the_smallest_p_most_and_never_decreases() {
+    assert_eq!(holm(&[0.5, 0.01, 0.04]), [0.5, 0.03, 0.08]);
+    assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
+    assert!(holm(&[]).is_empty());
+}
+
+#[test]
+fn many_means_share_resamples_and_agree_with_one_at_a_time() {
+    let sample: Vec<f64> = (0..30_u32).map(|index| f64::from(index).sqrt()).collect();
+    let column = Column::of(30, sample.iter().enumerate().map(|(place, value)| (place, Some(*value))));
+    let only_first =
+        Column::of(30, sample.iter().enumerate().map(|(place, value)| (place, (place == 0).then_some(*value))));
+    let found =
+        Resampling::default().means("test", 30, &[column.clone(), only_first, Column::of(30, std::iter::empty())]);
+    let alone = interval(&sample);
+    assert!(close(found[0].low.unwrap(), alone.low.unwrap()) && close(found[0].high.unwrap(), alone.high.unwrap()));
+    assert_eq!((found[1].value, found[1].low), (Some(0.0), None));
+    assert_eq!(found[2].value, None);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    assert_eq!(found[0], pool.install(|| Resampling::default().means("test", 30, &[column]))[0]);
 }

@@ -1,0 +1,303 @@
+//! What success criteria and goal ask for, and how strongly they ask for a value.
+//!
+//! In: criteria, goal, tools. Out: [`Scored`] leaves. Criteria mostly list one thing for each tool in order ("confirm the
+//! room, the contact and the log"); then each tool's values are held against its own item.
+
+use std::sync::LazyLock;
+
+use super::reading::{ReadLeaf, ReadTool};
+use super::words::{self, Stem};
+use crate::trace::LeafKind;
+
+/// Characters: nobody repeats longer texts word by word.
+const LONGEST: usize = 90;
+/// Words of a text that is a phrase rather than a sentence.
+const LONGEST_PHRASE: usize = 9;
+
+/// Different words for one thing: criteria say `purchase` where a tool says `order`.
+const CONCEPTS: [&[&str]; 12] = [
+    &["order", "purchase", "bought", "buy", "shopping", "product", "item"],
+    &["search", "query", "queries", "searched", "term", "topic", "research"],
+    &["medication", "drug", "rx", "meds", "prescription", "medicine", "refill", "dose", "dosage"],
+    &["meeting", "appointment", "appt", "event", "session", "consult", "consultation", "visit"],
+    &["message", "sms", "text", "chat", "msg"],
+    &["location", "place", "destination", "loc", "dest", "site", "city", "venue"],
+    &["document", "file", "doc", "filename", "attachment"],
+    &["amount", "sum", "price", "cost", "quote"],
+    &["recipient", "beneficiary", "payee"],
+    &["transfer", "wire"],
+    &["ticket", "flight", "booking"],
+    &["setting", "configuration", "mode", "config"],
+];
+
+static CONCEPT_OF: LazyLock<Vec<(Stem, Stem)>> = LazyLock::new(|| {
+    let pairs = |group: &[&str]| {
+        let first = Stem::of(group[0]);
+        group.iter().map(|word| (Stem::of(word), first)).collect::<Vec<_>>()
+    };
+    let mut pairs: Vec<(Stem, Stem)> = CONCEPTS.iter().flat_map(|group| pairs(group)).collect();
+    pairs.sort_unstable();
+    pairs
+});
+
+/// Content stems of a text with one stem for each concept; a search counts, which elsewhere has no content of its own.
+fn concepts_of(text: &str) -> Vec<Stem> {
+    let mut stems = words::content(text);
+    words::each_word(text, |word| {
+        if word.starts_with("search") {
+            stems.push(Stem::of("search"));
+        }
+    });
+    concepts(stems)
+}
+
+/// One stem for each concept.
+fn concepts(mut stems: Vec<Stem>) -> Vec<Stem> {
+    for stem in &mut stems {
+        if let Ok(at) = CONCEPT_OF.binary_search_by_key(stem, |(word, _)| *word) {
+            *stem = CONCEPT_OF[at].1;
+        }
+    }
+    stems.sort_unstable();
+    stems.dedup();
+    stems
+}
+
+/// A leaf with how strongly it is asked for.
+pub(super) struct Scored<'a> {
+    /// The leaf.
+    pub leaf: &'a ReadLeaf,
+    /// 0: not asked for.
+    pub score: u32,
+    /// The criteria name its value or key.
+    pub is_named: bool,
+    /// What of it must stand word by word: a sentence's number that the criteria name, or all of it.
+    pub text: &'a str,
+    /// The criteria name every word of its key.
+    pub is_key_named: bool,
+    /// And the key has several.
+    pub is_key_spelled: bool,
+    /// The criteria name several words of its value, or all.
+    pub is_value_named: bool,
+    /// Too long to be repeated word by word.
+    pub is_sentence: bool,
+    /// Its key holds what a return is about.
+    pub is_main: bool,
+    /// Its key holds bookkeeping, or a state that says nothing without its subject.
+    pub is_bookkeeping: bool,
+}
+
+/// What the criteria and the goal ask for.
+pub(super) struct Demand {
+    /// All of the criteria.
+    criteria: Vec<Stem>,
+    goal: Vec<Stem>,
+    /// One item for each essential tool, where the criteria list as many.
+    items: Vec<Vec<Stem>>,
+    /// Numbers that the criteria name, as written: `$1.3M`.
+    numbers: Vec<String>,
+}
+
+impl Demand {
+    /// Reads criteria and goal; `tools` is the number of essential tools.
+    pub fn of(criteria: &str, goal: &str, tools: usize) -> Self {
+        let items: Vec<Vec<Stem>> = items(criteria).map(concepts_of).filter(|item| !item.is_empty()).collect();
+        Self {
+            criteria: concepts_of(criteria),
+            goal: concepts_of(goal),
+            items: if items.len() == tools { items } else { Vec::new() },
+            numbers: numbers(criteria).map(str::to_owned).collect(),
+        }
+    }
+
+    /// Whether the criteria list one item for each tool.
+    pub fn is_itemised(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Whether anything asks for the tool.
+    pub fn asks_for(&self, index: usize, tool: &ReadTool<'_>) -> bool {
+        let name = concepts_of(&format!("{} {}", tool.tool.name, tool.tool.description));
+        self.items.get(index).is_some() || words::shared(&name, &self.criteria) > 0
+    }
+
+    /// The usable leaves of a tool.
+    pub fn score<'a>(&self, index: usize, tool: &'a ReadTool<'_>) -> Vec<Scored<'a>> {
+        let usable = |leaf: &&ReadLeaf| {
+            leaf.leaf.kind != LeafKind::Constant
+                && (is_usable(&leaf.leaf.text)
+                    || self.number_in(leaf).is_some()
+                    || is_count(&leaf.leaf.text, &words::words(&leaf.leaf.key)))
+        };
+        tool.leaves.iter().filter(usable).map(|leaf| self.score_leaf(index, leaf)).collect()
+    }
+
+    /// A number of the criteria that stands in a leaf.
+    fn number_in<'a>(&self, leaf: &'a ReadLeaf) -> Option<&'a str> {
+        if self.numbers.is_empty() {
+            return None;
+        }
+        numbers(&leaf.leaf.text).find(|number| self.numbers.iter().any(|named| named == number))
+    }
+
+    fn score_leaf<'a>(&self, index: usize, leaf: &'a ReadLeaf) -> Scored<'a> {
+        let own = self.items.get(index);
+        let item = own.unwrap_or(&self.criteria);
+        let key_words = words::words(&leaf.leaf.key);
+        let key = concepts_of(&leaf.leaf.key);
+        let value = concepts(leaf.content.clone());
+        let in_value = |stems: &[Stem]| words::shared(&value, stems).min(2) as u32;
+        let number = self.number_in(leaf);
+        let asks_money = self.numbers.iter().any(|number| number.starts_with('$'));
+        let kind = asks_for_kind(item, leaf, &key_words) || asks_money && leaf.leaf.text.contains('$');
+        let key_named = words::shared(&key, item) > 0;
+        let mut score = if words::is_within(&value, item) { 4 } else { 2 * in_value(item) };
+        score += if words::is_within(&value, &self.goal) { 2 } else { in_value(&self.goal) };
+        score += if key_named { 3 } else { u32::from(words::shared(&key, &self.goal) > 0) };
+        if own.is_some() {
+            score += in_value(&self.criteria).min(1);
+        }
+        score += if kind { 4 } else { 0 };
+        score += if number.is_some() { 4 } else { 0 };
+        // A category that repeats the request's own word says nothing.
+        if is_named(&key_words, &["category"]) {
+            score = score.min(2);
+        }
+        let is_bookkeeping = is_named(&key_words, BOOKKEEPING);
+        let is_main = is_named(&key_words, MAIN);
+        let is_sentence = leaf.stems.len() > LONGEST_PHRASE;
+        // Bookkeeping is asked for only by name.
+        if is_bookkeeping && !key_named && !words::is_within(&value, item) && !kind {
+            score = 0;
+        } else if is_main && score > 0 {
+            score += 1;
+        }
+        let is_value_named = words::is_within(&value, &self.criteria) || words::shared(&value, &self.criteria) >= 2;
+        Scored {
+            score,
+            is_named: is_value_named || words::shared(&key, &self.criteria) > 0,
+            text: number.filter(|_| is_sentence).unwrap_or(&leaf.leaf.text),
+            is_key_named: words::is_within(&key, item),
+            is_key_spelled: key.len() > 1 && words::is_within(&key, item),
+            is_value_named,
+            is_sentence: is_sentence && number.is_none(),
+            is_main,
+            is_bookkeeping: is_bookkeeping || is_named(&key_words, STATE),
+            leaf,
+        }
+    }
+}
+
+/// Words with a digit in prose, with their currency and without the punctuation around them.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(char::is_whitespace)
+        .map(|word| word.trim_matches(|character: char| !character.is_alphanumeric() && character != '$'))
+        .filter(|word| word.len() > 1 && word.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// The things that criteria list.
+fn items(criteria: &str) -> impl Iterator<Item = &str> {
+    criteria.split(',').flat_map(|part| part.split(" and "))
+}
+
+/// "flight times" asks for times, "total cost" for amounts.
+fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
+    let asks = |names: &[&str]| names.iter().any(|name| item.binary_search(&Stem::of(name)).is_ok());
+    let text = leaf.leaf.text.as_str();
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let is_money = has_digit
+        && (text.contains(['$', '€', '£'])
+            || is_named(key, &["amount", "price", "cost", "total", "balance", "fee", "copay", "salary", "income"]));
+    let is_time = has_digit
+        && (text.contains(':')
+            || is_named(key, &["date", "time", "timestamp", "day", "due", "deadline", "depart", "return"]));
+    let is_count = is_count(text, key);
+    is_money
+        && asks(&[
+            "amount",
+            "cost",
+            "total",
+            "expense",
+            "payment",
+            "fee",
+            "charge",
+            "balance",
+            "withdrawal",
+            "spending",
+        ])
+        || is_time && asks(&["time", "date", "schedule", "deadline", "timeline"])
+        || is_count && asks(&["count", "number", "volume", "frequency", "duration"])
+}
+
+fn is_count(text: &str, key: &[String]) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit()) && is_named(key, &["count", "quantity", "frequency", "duration"])
+}
+
+/// A value that can be looked for in an answer.
+fn is_usable(text: &str) -> bool {
+    let is_constant =
+        ["success", "ok", "query", "today", "tomorrow", "now", "true", "false", "yes", "no", "none", "n/a"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word));
+    let is_bare = text.len() < 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (2..=LONGEST).contains(&text.chars().count()) && !is_bare && text.chars().any(char::is_alphanumeric) && !is_constant
+}
+
+/// Keys that hold what a return is about.
+const MAIN: &[&str] = &[
+    "title",
+    "name",
+    "summary",
+    "subject",
+    "item",
+    "merchant",
+    "amount",
+    "content",
+    "query",
+    "location",
+    "event",
+    "action",
+    "status",
+    "topic",
+    "result",
+    "label",
+    "product",
+    "recipient",
+    "payee",
+    "beneficiary",
+    "text",
+];
+
+/// Keys that hold the state of something else.
+const STATE: &[&str] = &["status", "state", "category", "priority"];
+
+/// Keys that hold bookkeeping.
+const BOOKKEEPING: &[&str] = &[
+    "id",
+    "uuid",
+    "hash",
+    "lat",
+    "long",
+    "lng",
+    "lon",
+    "timestamp",
+    "session",
+    "token",
+    "ip",
+    "ua",
+    "url",
+    "code",
+    "created",
+    "updated",
+    "size",
+    "version",
+    "date",
+    "time",
+    "uid",
+    "lid",
+    "sku",
+];
+
+fn is_named(key: &[String], names: &[&str]) -> bool {
+    key.iter().any(|word| names.contains(&word.as_str()))
+}

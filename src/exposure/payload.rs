@@ -1,0 +1,51 @@
+//! Payloads as text, searched whole or, where they are huge, window by window.
+//!
+//! In: a payload, text or any JSON value. Out: matches with byte spans of its text.
+
+use std::borrow::Cow;
+
+use crate::adjudicate::{Match, Matcher};
+
+/// Bytes that are searched at once: the search needs many times the memory of its text.
+const WINDOW: usize = 1 << 20;
+
+/// Bytes that neighbouring windows share, so that a target across a seam is found.
+const OVERLAP: usize = 1 << 14;
+
+/// A string as it is, any other value as compact JSON, null as nothing.
+pub fn text(payload: &serde_json::Value) -> Cow<'_, str> {
+    match payload {
+        serde_json::Value::String(text) => Cow::Borrowed(text),
+        serde_json::Value::Null => Cow::Borrowed(""),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// Whether a payload is searched in windows, where escapes of JSON are not decoded.
+pub(super) fn is_huge(text: &str) -> bool {
+    text.len() > 2 * WINDOW
+}
+
+/// Every match in a payload's text.
+pub(super) fn find(matcher: &Matcher, text: &str) -> Vec<Match> {
+    if !is_huge(text) {
+        return matcher.find(text);
+    }
+    let mut found: Vec<Match> = Vec::new();
+    let mut start = 0;
+    loop {
+        let end = text.ceil_char_boundary((start + WINDOW).min(text.len()));
+        let shift = |mut one: Match| {
+            one.span = one.span.start + start..one.span.end + start;
+            one
+        };
+        found.extend(matcher.find(&text[start..end]).into_iter().map(shift));
+        if end == text.len() {
+            break;
+        }
+        start = text.floor_char_boundary(end - OVERLAP);
+    }
+    found.sort_by(|a, b| (a.span.start, a.span.end, &a.target_id).cmp(&(b.span.start, b.span.end, &b.target_id)));
+    found.dedup();
+    found
+}

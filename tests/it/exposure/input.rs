@@ -1,0 +1,171 @@
+//! Claims about bad input: a clear error or a counted warning, never a wrong number.
+
+use serde_json::{Value, json};
+use topalign::exposure::{Settings, Summary};
+
+use super::{Rows, contract, log, row, with};
+
+/// The analysis must be refused with all of this.
+fn assert_refused(rows: &Rows, parts: &[&str]) {
+    let error = rows.analyse().unwrap_err();
+    assert_eq!(error.exit_status(), 2, "{error}");
+    for part in parts {
+        assert!(error.to_string().contains(part), "`{part}` is not in: {error}");
+    }
+    assert!(!error.to_string().contains("Ada Quill"), "a target is in the error: {error}");
+}
+
+fn warning(summary: &Summary, part: &str) -> u64 {
+    summary.warnings.iter().filter(|warning| warning.what.contains(part)).map(|warning| warning.count).sum()
+}
+
+#[test]
+fn requests_outside_the_budget_and_undeclared_channels_are_refused() {
+    for request in [0, 21] {
+        let rows = log(vec![row("s", request, "console", "Ada Quill")]);
+        assert_refused(&rows, &["observations.jsonl:1", "outside the budget", "expected 1 to 20"]);
+    }
+    assert_refused(&log(vec![row("s", 1, "sms", "x")]), &["declares no such channel", "`sms`", "email, console"]);
+}
+
+#[test]
+fn a_session_without_a_contract_is_refused() {
+    let mut rows = log(vec![row("s", 1, "console", "x")]);
+    rows.observations[0]["contract_id"] = json!("other");
+    assert_refused(&rows, &["session s: no contract", "`other`"]);
+}
+
+#[test]
+fn an_edited_contract_and_an_empty_target_set_are_refused() {
+    let rows = log(vec![row("s", 1, "console", "Ada Quill")]);
+    let folder = tempfile::tempdir().unwrap();
+    let files = rows.write(folder.path());
+    topalign::exposure::analyse(&files, &Settings::default()).unwrap();
+    // The frozen contract that the analysis wrote is accepted, an edit of it is not.
+    let mut frozen: Vec<Value> = topalign::run::jsonl::read(&files.out.join("contracts.jsonl")).unwrap();
+    let again = Rows { contracts: frozen.clone(), ..rows.clone() };
+    assert!(again.analyse().is_ok());
+    frozen[0]["targets"][0]["value"] = json!("Ada Quilt");
+    assert_refused(&Rows { contracts: frozen, ..rows.clone() }, &["changed after it was frozen"]);
+    let mut empty = rows.clone();
+    empty.contracts[0]["targets"] = json!([]);
+    assert_refused(&empty, &["no targets"]);
+    let mut two = rows;
+    two.contracts.push(contract("k"));
+    assert!(two.analyse().is_ok(), "the same contract twice is one");
+    two.contracts[1]["budget"] = json!(5);
+    assert_refused(&two, &["two different contracts"]);
+}
+
+#[test]
+fn a_session_has_one_contract_condition_and_pair_key() {
+    let first = with(row("s", 1, "console", "x"), json!({"condition": "on", "pair_key": {"item": 1, "seed": 2}}));
+    let mut rows = log(vec![first.clone(), with(first.clone(), json!({"pair_key": {"seed": 2, "item": 1}}))]);
+    assert!(rows.analyse().is_ok(), "the order of a key's fields means nothing");
+    rows.observations[1]["condition"] = json!("off");
+    assert_refused(&rows, &["observations.jsonl:2", "two values of `condition`"]);
+    rows.observations[1] = with(first, json!({"pair_key": {"item": 1, "seed": 3}}));
+    assert_refused(&rows, &["two values of `pair_key`"]);
+}
+
+#[test]
+fn an_event_id_is_one_event_with_one_content() {
+    let event = with(row("s", 1, "console", "Ada Quill"), json!({"event_id": "x"}));
+    let (summary, matches) = log(vec![event.clone(), event.clone()]).analyse().unwrap();
+    assert_eq!((summary.counts.duplicates, matches.len(), summary.sessions[0].observations), (1, 1, 1));
+    let rows = log(vec![event.clone(), with(event, json!({"payload": "Boris Thane"}))]);
+    assert_refused(&rows, &["one `event_id` with two contents", "`x`"]);
+}
+
+#[test]
+fn two_sessions_of_a_condition_with_one_pair_key_are_in_no_contrast_and_counted() {
+    let keyed = |session: &str, condition: &str, item: u8| {
+        with(row(session, 1, "console", "x"), json!({"condition": condition, "pair_key": {"item": item}}))
+    };
+    let rows = log(vec![
+        keyed("s1", "on", 1),
+        keyed("s2", "on", 1),
+        keyed("s3", "on", 1),
+        keyed("s4", "off", 1),
+        keyed("s5", "on", 2),
+        keyed("s6", "off", 2),
+    ]);
+    let (summary, _) = rows.analyse().unwrap();
+    assert_eq!((summary.aggregate.contrasts[0].pairs, warning(&summary, "one pair key")), (1, 3));
+    let unpaired = &summary.aggregate.unpaired[0];
+    assert_eq!((unpaired.ambiguous.as_slice(), unpaired.only_a.len()), (&["{\"item\":1}".to_owned()][..], 0));
+}
+
+#[test]
+fn one_sided_conditions_have_contrasts_without_p_and_list_everyone() {
+    let keyed = |session: &str, condition: &str, item: u8| {
+        with(row(session, 1, "console", "x"), json!({"condition": condition, "pair_key": {"item": item}}))
+    };
+    let aggregate = log(vec![keyed("s1", "on", 1), keyed("s2", "off", 2)]).analyse().unwrap().0.aggregate;
+    let contrast = &aggregate.contrasts[0];
+    assert_eq!((contrast.pairs, contrast.p, contrast.difference), (0, None, None));
+    assert!(contrast.reason.is_some());
+    assert_eq!(
+        (aggregate.unpaired[0].only_a.as_slice(), aggregate.unpaired[0].only_b.len()),
+        (&["s1".to_owned()][..], 1)
+    );
+}
+
+#[test]
+fn candidates_and_actions_of_unknown_sessions_are_counted() {
+    let mut rows = log(vec![row("s", 1, "console", "Ada Quill")]);
+    rows.candidates = vec![json!({"session_id": "ghost", "candidates": ["Ada Quill"]})];
+    rows.actions = vec![json!({"session_id": "ghost", "request": 1, "channel": "email", "status": "delivered"})];
+    let (summary, _) = rows.analyse().unwrap();
+    assert_eq!((warning(&summary, "candidates of a session"), warning(&summary, "actions of a session")), (1, 1));
+    assert_eq!((summary.sessions.len(), summary.sessions[0].recognition.is_none()), (1, true));
+}
+
+#[test]
+fn contradictory_unreadable_and_mixed_timestamps_are_counted() {
+    let at = |request: u32, channel: &str, time: &str| {
+        with(row("s", request, channel, "Ada Quill"), json!({"timestamp": time}))
+    };
+    let kinds = |rows: &Rows| {
+        let (summary, _) = rows.analyse().unwrap();
+        (summary.sessions[0].paths, summary.warnings)
+    };
+    let rows = log(vec![at(1, "tool_return", "2026-01-02T00:00:00Z"), at(2, "console", "2026-01-01T00:00:00Z")]);
+    let (paths, warnings) = kinds(&rows);
+    assert_eq!((paths.visible_first, warnings.len()), (1, 1), "timestamps are followed");
+    let mixed = log(vec![at(1, "tool_return", "2026-01-01T00:00:00"), at(1, "console", "2026-01-01T00:00:01Z")]);
+    let (paths, warnings) = kinds(&mixed);
+    assert_eq!((paths.unordered, warnings.len()), (1, 1), "they cannot be compared");
+    let (paths, warnings) = kinds(&log(vec![at(1, "tool_return", "noon"), at(1, "console", "2026-01-01T00:00:01Z")]));
+    assert_eq!((paths.unordered, warnings.len()), (1, 1));
+}
+
+#[test]
+fn nul_bytes_are_text_when_escaped_and_an_error_when_raw() {
+    let (summary, _) = log(vec![row("s", 1, "console", "a\0Ada Quill\0b")]).analyse().unwrap();
+    assert_eq!(summary.sessions[0].exposed, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let files = log(Vec::new()).write(folder.path());
+    let raw = "{\"session_id\":\"s\",\"contract_id\":\"k\",\"request\":1,\"channel\":\"console\",\"payload\":\"\0\"}\n";
+    std::fs::write(&files.observations[0], raw).unwrap();
+    let error = topalign::exposure::analyse(&files, &Settings::default()).unwrap_err();
+    assert!(error.to_string().contains("observations.jsonl:1:"), "{error}");
+    assert!(!files.out.join("summary.json").exists() && !files.out.join("matches.jsonl").exists());
+}
+
+#[test]
+fn a_target_across_the_windows_of_a_huge_payload_is_found_once() {
+    // 3 MiB: the name stands over the first seam.
+    let mut payload = "lorem ipsum ".repeat(87_381);
+    payload.push_str("Ada Quill ");
+    payload.push_str(&"dolor sit. ".repeat(190_000));
+    let (summary, matches) = log(vec![row("s", 1, "console", payload.as_str())]).analyse().unwrap();
+    assert_eq!((summary.sessions[0].exposed, matches.len(), warning(&summary, "windows")), (1, 1, 1));
+    assert_eq!(&payload[matches[0].span[0]..matches[0].span[1]], "Ada Quill");
+}
+
+#[test]
+fn an_empty_log_has_no_figures() {
+    let (summary, _) = log(Vec::new()).analyse().unwrap();
+    assert!(summary.sessions.is_empty() && summary.aggregate.overall.ecr.mean.is_none());
+}
