@@ -68,11 +68,27 @@ impl CustomOp3 for Adapted {
         let mut y = vec![0.0; tokens * output];
         with_values(&self.weight, |weight| {
             let right = View::new(weight, output, input, input).transposed();
-            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(self.arithmetic));
+            multiply(
+                &mut y,
+                output,
+                View::new(x, tokens, input, input),
+                right,
+                1.0,
+                false,
+                Threads::All(self.arithmetic),
+            );
             Ok(())
         })?;
         let right = View::new(b, output, rank, rank).transposed();
-        multiply(&mut y, output, View::new(&inner, tokens, rank, rank), right, self.scale, true, Threads::All(self.arithmetic));
+        multiply(
+            &mut y,
+            output,
+            View::new(&inner, tokens, rank, rank),
+            right,
+            self.scale,
+            true,
+            Threads::All(self.arithmetic),
+        );
         Ok((CpuStorage::F32(y), (tokens, output).into()))
     }
 
@@ -101,10 +117,26 @@ impl CustomOp3 for Adapted {
                         // scale * gradient b: the gradient at the narrow side. [tokens, rank]
                         let mut to_inner = vec![0.0; tokens * rank];
                         let right = View::new(b, output, rank, rank);
-                        multiply(&mut to_inner, rank, gradient, right, self.scale, false, Threads::All(self.arithmetic));
+                        multiply(
+                            &mut to_inner,
+                            rank,
+                            gradient,
+                            right,
+                            self.scale,
+                            false,
+                            Threads::All(self.arithmetic),
+                        );
                         let to_inner = View::new(&to_inner, tokens, rank, rank);
                         let right = View::new(xs, tokens, input, input);
-                        multiply(&mut to_a, input, to_inner.transposed(), right, 1.0, false, Threads::All(self.arithmetic));
+                        multiply(
+                            &mut to_a,
+                            input,
+                            to_inner.transposed(),
+                            right,
+                            1.0,
+                            false,
+                            Threads::All(self.arithmetic),
+                        );
                         let Some(to_x) = &mut to_x else { return Ok(()) };
                         with_values(&self.weight, |weight| {
                             let right = View::new(weight, output, input, input);

@@ -165,7 +165,15 @@ impl ChosenLogProbability {
                         let count = ROWS.min(rows - start);
                         let logits = &mut logits[..count * vocabulary];
                         let input = View::new(&hidden[start * width..], count, width, width);
-                        multiply(logits, vocabulary, input, head.transposed(), 1.0, false, Threads::All(self.product.arithmetic));
+                        multiply(
+                            logits,
+                            vocabulary,
+                            input,
+                            head.transposed(),
+                            1.0,
+                            false,
+                            Threads::All(self.product.arithmetic),
+                        );
                         logits.par_chunks_mut(vocabulary).enumerate().for_each(|(row, logits)| {
                             let (log_sum, gradient) = (log_sums[start + row], gradient[start + row]);
                             for value in logits.iter_mut() {
@@ -177,7 +185,15 @@ impl ChosenLogProbability {
                         let output = &mut to_hidden[start * width..(start + count) * width];
                         multiply(output, width, at_logits, head, 1.0, false, Threads::All(self.product.arithmetic));
                         if trains_head {
-                            multiply(&mut to_head, width, at_logits.transposed(), input, 1.0, start > 0, Threads::All(self.product.arithmetic));
+                            multiply(
+                                &mut to_head,
+                                width,
+                                at_logits.transposed(),
+                                input,
+                                1.0,
+                                start > 0,
+                                Threads::All(self.product.arithmetic),
+                            );
                         }
                     }
                     Ok(())

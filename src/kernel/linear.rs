@@ -61,7 +61,15 @@ impl CustomOp2 for Linear {
         } else {
             let mut y = vec![0.0; tokens * output];
             let right = View::new(weight, output, input, input).transposed();
-            multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(self.product.arithmetic));
+            multiply(
+                &mut y,
+                output,
+                View::new(x, tokens, input, input),
+                right,
+                1.0,
+                false,
+                Threads::All(self.product.arithmetic),
+            );
             y
         };
         Ok((CpuStorage::F32(y), (tokens, output).into()))
@@ -94,7 +102,15 @@ impl CustomOp2 for Linear {
             let to_weight = with_values(x, |x| {
                 let mut to_weight = vec![0.0; output * input];
                 let right = View::new(x, tokens, input, input);
-                multiply(&mut to_weight, input, gradient.transposed(), right, 1.0, false, Threads::All(self.product.arithmetic));
+                multiply(
+                    &mut to_weight,
+                    input,
+                    gradient.transposed(),
+                    right,
+                    1.0,
+                    false,
+                    Threads::All(self.product.arithmetic),
+                );
                 Tensor::from_vec(to_weight, (output, input), weight.device())
             })?;
             Ok((to_x, Some(to_weight)))

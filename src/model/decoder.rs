@@ -296,7 +296,14 @@ impl Decoder {
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
         Ok(match &linear.adapter {
-            Some(adapter) => kernel::adapted_linear(x, &linear.weight, &adapter.a, &adapter.b, adapter.scale, self.product.arithmetic)?,
+            Some(adapter) => kernel::adapted_linear(
+                x,
+                &linear.weight,
+                &adapter.a,
+                &adapter.b,
+                adapter.scale,
+                self.product.arithmetic,
+            )?,
             None => kernel::linear(x, &linear.weight, self.product)?,
         })
     }

@@ -85,7 +85,7 @@ struct Part {
 
 /// What is known of a session beside its messages.
 pub(super) struct Session<'a> {
-    pub session_id: String,
+    pub id: String,
     pub contract_id: &'a str,
     pub pair_key: Option<Value>,
     pub condition: Option<String>,
@@ -136,7 +136,7 @@ impl Session<'_> {
 
     fn observation(&self, left: Left, request: u32, index: u64) -> Observation {
         Observation {
-            session_id: self.session_id.clone(),
+            session_id: self.id.clone(),
             contract_id: self.contract_id.to_owned(),
             request,
             index: Some(index),
@@ -291,7 +291,7 @@ impl Message {
             Some(text) => left.push(plain(if has_calls { "rationale" } else { "response" }, text)),
             None if has_calls => {}
             None => {
-                left.push(Left { payload: Value::Null, status: Status::Missing, ..plain("response", String::new()) })
+                left.push(Left { payload: Value::Null, status: Status::Missing, ..plain("response", String::new()) });
             }
         }
         for call in calls {

@@ -224,7 +224,9 @@ fn inputs_that_are_not_contiguous_are_handled_or_refused() {
 fn shapes_that_do_not_fit_are_errors() {
     let (x, w) = (random("x", &[5, 8]), random("w", &[3, 9]));
     assert!(kernel::linear(&x, &w, WeightGradient::Needed).is_err());
-    assert!(kernel::adapted_linear(&x, &w, &random("a", &[2, 8]), &random("b", &[3, 2]), 1.0, Arithmetic::F32).is_err());
+    assert!(
+        kernel::adapted_linear(&x, &w, &random("a", &[2, 8]), &random("b", &[3, 2]), 1.0, Arithmetic::F32).is_err()
+    );
     assert!(kernel::rms_norm(&x, &random("scale", &[9]), 1e-5, WeightGradient::Needed).is_err());
     assert!(kernel::swiglu(&x, &random("up", &[8, 5])).is_err());
     assert!(kernel::rotary(&x, &RotaryTable::new(&[0, 1], &[1.0, 0.1])).is_err());

@@ -117,7 +117,10 @@ fn the_same_inputs_give_the_same_bits_and_what_is_not_finite_stays_so() {
         values[3] = value;
         let x = Tensor::from_vec(values, (65, 130), &Device::Cpu).unwrap();
         let found = bits(&x);
-        assert!(found[..67].iter().all(|&bits| !f32::from_bits(bits).is_finite()), "{value} in a row reaches all of it");
+        assert!(
+            found[..67].iter().all(|&bits| !f32::from_bits(bits).is_finite()),
+            "{value} in a row reaches all of it"
+        );
         assert!(found[67..].iter().all(|&bits| f32::from_bits(bits).is_finite()), "and no other row");
     }
 }

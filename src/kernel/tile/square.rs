@@ -120,7 +120,10 @@ macro_rules! sum_blocks {
 
 fn multiply_one(left: &[Block], right: &[Block], depth: usize, square: &mut Square) {
     sum_blocks!(
-        left, right, depth, square,
+        left,
+        right,
+        depth,
+        square,
         "tileloadd tmm4, [{left0} + {row}]",
         "tileloadd tmm6, [{right0} + {row}]",
         "tdpbf16ps tmm0, tmm4, tmm6",
@@ -135,7 +138,10 @@ fn multiply_one(left: &[Block], right: &[Block], depth: usize, square: &mut Squa
 /// high low, then high high, then low high: eight loads for twelve products.
 fn multiply_three(left: &[Block], right: &[Block], depth: usize, square: &mut Square) {
     sum_blocks!(
-        left, right, depth, square,
+        left,
+        right,
+        depth,
+        square,
         "tileloadd tmm4, [{left0} + {row}]",
         "tileloadd tmm6, [{right0} + {row} + 1024]",
         "tdpbf16ps tmm0, tmm4, tmm6",
