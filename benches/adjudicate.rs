@@ -84,9 +84,9 @@ fn payloads(values: &[String], stream: &mut Stream) -> Vec<String> {
                 text.push(' ');
             }
             match stream.next(4) {
-                0 => text.push_str(&format!("number {} ", stream.next(100_000))),
-                1 => text.push_str(&format!("at {}:{:02} ", stream.next(24), stream.next(60))),
-                2 => text.push_str(&format!("${}.50 ", stream.next(900))),
+                0 => text += &format!("number {} ", stream.next(100_000)),
+                1 => text += &format!("at {}:{:02} ", stream.next(24), stream.next(60)),
+                2 => text += &format!("${}.50 ", stream.next(900)),
                 _ => {}
             }
             text.push_str(if json { "\"}, " } else { ".\n" });

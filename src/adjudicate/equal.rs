@@ -65,11 +65,6 @@ impl Values {
         }
     }
 
-    /// What any text must be read for.
-    pub fn wanted(&self) -> Wanted {
-        self.wanted
-    }
-
     /// All values, for a sieve.
     pub fn all(&self) -> impl Iterator<Item = &Value> {
         self.by_key.values().flatten().map(|declared| &declared.value)

@@ -157,7 +157,7 @@ impl Matcher {
 
     /// One match a target and place, in the order of spans.
     fn resolve(&self, mut found: Vec<Found>) -> Vec<Match> {
-        found.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        found.sort_by_key(Found::rank);
         let mut kept: Vec<Found> = Vec::new();
         let mut of_target = 0;
         for candidate in found {

@@ -99,7 +99,7 @@ impl Normalised {
                     let folded = CaseMapper::new().fold_string(character.encode_utf8(&mut [0; 4])).into_owned();
                     self.push(&folded, cluster);
                 }
-                Composed::Many(text) => self.push(&CaseMapper::new().fold_string(text).into_owned(), cluster),
+                Composed::Many(text) => self.push(&CaseMapper::new().fold_string(text), cluster),
             },
         }
     }

@@ -41,6 +41,9 @@ pub(super) struct Part {
     pub range: Range<usize>,
 }
 
+/// A target and the index of its alias; `None` for the value.
+type Form = (usize, Option<usize>);
+
 /// A name of several words.
 #[derive(Debug, Clone)]
 struct Name {
@@ -57,9 +60,9 @@ pub(super) struct Parts {
     /// Surname and given name of each name, in turn.
     words: AhoCorasick,
     /// Digits by their last few.
-    numbers: BTreeMap<String, Vec<(usize, Option<usize>, String)>>,
+    numbers: BTreeMap<String, Vec<(Form, String)>>,
     /// First letter and domain.
-    addresses: BTreeMap<(String, String), Vec<(usize, Option<usize>)>>,
+    addresses: BTreeMap<(String, String), Vec<Form>>,
 }
 
 impl Parts {
@@ -103,7 +106,7 @@ impl Parts {
                 let digits: String = form.chars().filter(char::is_ascii_digit).collect();
                 if digits.len() >= SHORTEST_NUMBER {
                     let suffix = digits[digits.len() - SUFFIX..].to_owned();
-                    self.numbers.entry(suffix).or_default().push((target, alias, digits));
+                    self.numbers.entry(suffix).or_default().push(((target, alias), digits));
                 }
             }
             TargetKind::Email => {
@@ -143,7 +146,7 @@ impl Parts {
                 continue;
             }
             let range = if hit.pattern().as_usize() % 2 == 0 {
-                name.with_surname(&text.text, &hit.range())
+                Some(name.with_surname(&text.text, &hit.range()))
             } else {
                 name.with_initial(&text.text, &hit.range())
             };
@@ -178,8 +181,8 @@ impl Parts {
                     .get(suffix)
                     .into_iter()
                     .flatten()
-                    .filter(|(_, _, number)| number.ends_with(digits.as_str()));
-                found.extend(numbers.map(|(target, alias, _)| Part {
+                    .filter(|(_, number)| number.ends_with(digits.as_str()));
+                found.extend(numbers.map(|((target, alias), _)| Part {
                     target: *target,
                     alias: *alias,
                     range: whole.range(),
@@ -204,14 +207,14 @@ impl Parts {
 
 impl Name {
     /// The surname at `range`, with a given name or its initial before it.
-    fn with_surname(&self, text: &str, range: &Range<usize>) -> Option<Range<usize>> {
+    fn with_surname(&self, text: &str, range: &Range<usize>) -> Range<usize> {
         let before = text[..range.start].strip_suffix(' ').unwrap_or("");
         let word =
             before.rsplit(|character: char| !(character.is_alphabetic() || character == '.')).next().unwrap_or("");
         let initial = word.strip_suffix('.').unwrap_or(word);
         let belongs = word == self.given || (initial.chars().count() == 1 && self.given.starts_with(initial));
         let start = if belongs { range.start - 1 - word.len() } else { range.start };
-        Some(start..range.end)
+        start..range.end
     }
 
     /// The given name at `range` if the surname's initial follows it.

@@ -91,7 +91,7 @@ fn is_small(word: &str) -> bool {
 /// All wordings of a contract's labels.
 #[derive(Debug, Clone)]
 pub(super) struct Wordings {
-    wordings: Vec<Wording>,
+    all: Vec<Wording>,
     /// By the stem of the word that each is looked for by.
     by_stem: BTreeMap<String, Vec<usize>>,
     /// First bytes of those stems.
@@ -129,19 +129,19 @@ impl Wordings {
             by_stem.entry(wording.key().stem.clone()).or_default().push(index);
         }
         let starts = wordings.iter().filter_map(|wording| start_of(wording.key().anchor())).collect();
-        Self { wordings, by_stem, starts }
+        Self { all: wordings, by_stem, starts }
     }
 
     /// For each wording what any mention of it must contain, with its length.
     pub fn anchors(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.wordings.iter().map(|wording| {
+        self.all.iter().map(|wording| {
             (wording.key().anchor(), wording.words.iter().map(|word| word.text.len() + 1).sum::<usize>() + SLACK)
         })
     }
 
     /// Every wording that the text holds. `original` is the text behind the normalised one.
     pub fn find(&self, original: &str, normalised: &Normalised) -> Vec<Said> {
-        if self.wordings.is_empty() {
+        if self.all.is_empty() {
             return Vec::new();
         }
         let ranges: Vec<Range<usize>> = word_ranges(&normalised.text).collect();
@@ -153,7 +153,7 @@ impl Wordings {
         let mut said = Vec::new();
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| may_match(token.text)) {
             for &index in self.by_stem.get(token.stem.as_ref()).into_iter().flatten() {
-                let wording = &self.wordings[index];
+                let wording = &self.all[index];
                 if wording.key().is(token)
                     && let Some((words, tier)) = wording.around(&tokens, at)
                 {

@@ -1,16 +1,15 @@
 //! `topalign contract`: derive, freeze and hash evaluation contracts.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::Console;
-use crate::contract::{self, Contract};
-use crate::control::{Checks, Tally};
+use crate::contract;
+use crate::control::{Checks, Tally, TraceSubsets};
 use crate::error::{Error, Fault, Result};
 use crate::run::{atomic, digest, jsonl};
-use crate::trace::{self, Format, Trace};
+use crate::trace::{self, Format, Ids, Trace};
 
 /// Reasons shown to people; `--json` has more.
 const SHOWN_REASONS: usize = 20;
@@ -47,23 +46,10 @@ struct Summary {
 /// # Errors
 /// Unreadable or invalid traces, no contract at all, an unwritable output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    let mut tally = Tally::default();
+    let mut run = Run { tally: Tally::default(), checks: Checks::default(), subsets: Vec::new() };
     let mut failure = None;
     let written = atomic::write_with(&arguments.out, |file| {
-        let derived = contract::derive_each(
-            |push| trace::read(&arguments.traces, arguments.format)?.into_iter().try_for_each(push),
-            |_, derived| {
-                tally.add(&derived);
-                if let Ok(contract) = &derived.contract {
-                    let fail = |source| Error::write(&arguments.out, source);
-                    serde_json::to_writer(&mut *file, contract).map_err(|error| fail(error.into()))?;
-                    file.write_all(b"\n").map_err(fail)?;
-                }
-                Ok(())
-            },
-        );
-        let empty = || Fault::new("no trace gives a contract").at(arguments.traces.display());
-        derived.and_then(|()| if tally.contracts == 0 { Err(empty().into()) } else { Ok(()) }).map_err(|error| {
+        run.derive(arguments, file).map_err(|error| {
             failure = Some(error);
             std::io::Error::other("nothing is written")
         })
@@ -72,27 +58,50 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         return Err(error);
     }
     written?;
-    let checks = arguments.subsets.as_ref().map(|file| check(arguments, file)).transpose()?;
-    let sha256 = digest::of_file(&arguments.out)?;
-    let summary = Summary { tally, checks, sha256, out: arguments.out.clone() };
+    if let Some(file) = &arguments.subsets {
+        jsonl::write(file, &run.subsets)?;
+    }
+    let summary = Summary {
+        tally: run.tally,
+        checks: arguments.subsets.is_some().then_some(run.checks),
+        sha256: digest::of_file(&arguments.out)?,
+        out: arguments.out.clone(),
+    };
     console.print(&summary, &summary.text())
 }
 
-/// Audits the contracts that were just written against their traces.
-fn check(arguments: &Arguments, file: &std::path::Path) -> Result<Checks> {
-    let traces: Vec<Trace> = trace::read(&arguments.traces, arguments.format)?;
-    let contracts: Vec<Contract> = jsonl::read(&arguments.out)?;
-    let mut checks = Checks::default();
-    let mut rows = Vec::new();
-    let mut contracts = contracts.iter().peekable();
-    for trace in &traces {
-        let of_trace = |contract: &&Contract| contract.trace_id.as_deref() == Some(trace.trace_id.as_str());
-        if let Some(contract) = contracts.next_if(of_trace) {
-            rows.extend(checks.add(trace, contract)?);
+/// What a pass over the traces gathers.
+struct Run {
+    tally: Tally,
+    checks: Checks,
+    subsets: Vec<TraceSubsets>,
+}
+
+impl Run {
+    /// One pass over the traces: only a batch of them is held at a time.
+    fn derive(&mut self, arguments: &Arguments, file: &mut impl std::io::Write) -> Result<()> {
+        let mut ids = Ids::default();
+        let read = |push: &mut dyn FnMut(Trace) -> Result<()>| {
+            trace::each(&arguments.traces, arguments.format, None, &mut |trace| {
+                ids.add(&trace)?;
+                push(trace)
+            })
+        };
+        contract::derive_each(read, |trace, derived| {
+            self.tally.add(&derived);
+            let Ok(contract) = &derived.contract else { return Ok(()) };
+            if arguments.subsets.is_some() {
+                self.subsets.extend(self.checks.add(&trace, contract)?);
+            }
+            let fail = |source| Error::write(&arguments.out, source);
+            serde_json::to_writer(&mut *file, contract).map_err(|error| fail(error.into()))?;
+            file.write_all(b"\n").map_err(fail)
+        })?;
+        if self.tally.contracts == 0 {
+            return Err(Fault::new("no trace gives a contract").at(arguments.traces.display()).into());
         }
+        Ok(())
     }
-    jsonl::write(file, &rows)?;
-    Ok(checks)
 }
 
 impl Summary {

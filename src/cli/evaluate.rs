@@ -1,17 +1,23 @@
 //! `topalign evaluate`: judge completions against contracts.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::Console;
 use super::build::read_split;
+use super::endpoint::Tuning;
 use crate::completion::Completion;
 use crate::contract::Contract;
-use crate::error::{Error, Result};
-use crate::evaluate::{Settings, evaluate_parts};
+use crate::endpoint::{Chat, Client};
+use crate::error::{Fault, Result};
+use crate::evaluate::Settings;
+use crate::generate::LocalChat;
+use crate::pipeline::{Asked, Asking, Judged};
 use crate::report::text_table;
+use crate::run::jsonl;
 use crate::run::seed::Seed;
-use crate::run::{atomic, jsonl};
 use crate::trace::{self, Format};
+use crate::verify::SemanticUse;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -25,7 +31,7 @@ pub struct Arguments {
     /// Contracts of those traces.
     #[arg(long)]
     contracts: PathBuf,
-    /// Folder for `verdicts.jsonl` and `summary.json`.
+    /// Folder for `verdicts.jsonl` and `summary.json`, and `calls.json` where models are asked.
     #[arg(long)]
     out: PathBuf,
     /// `split.json`: donors of the negative control then stay within a part.
@@ -37,6 +43,56 @@ pub struct Arguments {
     /// Resamples behind each interval.
     #[arg(long, default_value_t = 10_000)]
     resamples: usize,
+    #[command(flatten)]
+    verifier: Verifier,
+    #[command(flatten)]
+    judge: Judge,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// A model that is asked about what matching left open. The targets of the contracts are sent to it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Semantic verifier")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are named after fields, and flattened structs share one name space"
+)]
+struct Verifier {
+    /// OpenAI-compatible endpoint, with or without its `/v1`.
+    #[arg(long, value_name = "URL", requires = "verifier_model")]
+    verifier_url: Option<String>,
+    /// The model's name there.
+    #[arg(long, value_name = "NAME", requires = "verifier_url")]
+    verifier_model: Option<String>,
+    /// Environment variable that holds the key.
+    #[arg(long, value_name = "VARIABLE", requires = "verifier_url")]
+    verifier_key_env: Option<String>,
+    /// A model of this machine instead: folder, .gguf file or hub id.
+    #[arg(long, value_name = "MODEL", conflicts_with = "verifier_url")]
+    verifier_local: Option<String>,
+    /// Let its matches decide the headline figures.
+    #[arg(long)]
+    verifier_in_headline: bool,
+}
+
+/// A model that judges each answer by two questions, beside the deterministic judge. Goals, conclusions and answers are sent.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Endpoint judge")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are named after fields, and flattened structs share one name space"
+)]
+struct Judge {
+    /// OpenAI-compatible endpoint, with or without its `/v1`.
+    #[arg(long, value_name = "URL", requires = "judge_model")]
+    judge_url: Option<String>,
+    /// The model's name there.
+    #[arg(long, value_name = "NAME", requires = "judge_url")]
+    judge_model: Option<String>,
+    /// Environment variable that holds the key.
+    #[arg(long, value_name = "VARIABLE", requires = "judge_url")]
+    judge_key_env: Option<String>,
 }
 
 /// Runs the command.
@@ -51,10 +107,76 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let traces = trace::read(&arguments.traces, Format::default())?;
     let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let settings = Settings { resamples: arguments.resamples, seed: Seed(arguments.seed) };
+    let verifier = arguments.verifier.open(arguments)?;
+    let judge = arguments.judge.open(arguments)?;
     let parts = arguments.split.as_deref().map(read_split).transpose()?.unwrap_or_default();
-    let evaluation = evaluate_parts(&completions, &traces, &contracts, &parts, &settings)?;
-    jsonl::write(&arguments.out.join("verdicts.jsonl"), &evaluation.verdicts)?;
-    let json = serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
-    atomic::write(&arguments.out.join("summary.json"), &json)?;
-    console.print(&evaluation.summary, &text_table(&evaluation.summary))
+    let asking = Asking {
+        parts: Some(&parts),
+        verifier: verifier.as_ref().map(|model| (model.asked(), arguments.verifier.semantic_use())),
+        judge: judge.as_ref().map(Asked::from),
+    };
+    let bar = indicatif::ProgressBar::new(0);
+    let judged = asking.evaluate((&completions, &traces, &contracts), &settings, |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let judged = judged?;
+    judged.write(&arguments.out)?;
+    console.print(&judged.evaluation.summary, &text(&judged))
+}
+
+fn text(judged: &Judged) -> String {
+    let mut text = text_table(&judged.evaluation.summary);
+    for (role, counts) in &judged.calls {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{role}: {counts}");
+    }
+    text
+}
+
+/// The verifier's model, wherever it is.
+enum Opened {
+    Endpoint(Box<Client>),
+    Local(Box<LocalChat>),
+}
+
+impl Opened {
+    fn asked(&self) -> Asked<'_> {
+        match self {
+            Self::Endpoint(client) => Asked::from(client.as_ref()),
+            // One model on all cores already: a second request beside it would only wait.
+            Self::Local(local) => Asked { chat: local.as_ref() as &(dyn Chat + Sync), workers: 1 },
+        }
+    }
+}
+
+impl Verifier {
+    fn open(&self, arguments: &Arguments) -> Result<Option<Opened>> {
+        if let Some(model) = &self.verifier_local {
+            return Ok(Some(Opened::Local(Box::new(LocalChat::load(model)?))));
+        }
+        match (&self.verifier_url, &self.verifier_model) {
+            (Some(url), Some(model)) => {
+                let key_env = self.verifier_key_env.as_deref();
+                let client = arguments.tuning.client(url, model, key_env, Seed(arguments.seed))?;
+                Ok(Some(Opened::Endpoint(Box::new(client))))
+            }
+            _ if self.verifier_in_headline => Err(Fault::new("`--verifier-in-headline` needs a verifier")
+                .hint("give --verifier-url or --verifier-local")
+                .into()),
+            _ => Ok(None),
+        }
+    }
+
+    fn semantic_use(&self) -> SemanticUse {
+        if self.verifier_in_headline { SemanticUse::Headline } else { SemanticUse::Beside }
+    }
+}
+
+impl Judge {
+    fn open(&self, arguments: &Arguments) -> Result<Option<Client>> {
+        let Some((url, model)) = self.judge_url.as_deref().zip(self.judge_model.as_deref()) else { return Ok(None) };
+        arguments.tuning.client(url, model, self.judge_key_env.as_deref(), Seed(arguments.seed)).map(Some)
+    }
 }

@@ -1,4 +1,4 @@
-//! `topalign generate`: a model answers traces by the two-stage protocol.
+//! `topalign generate`: a model of this machine or behind an endpoint answers traces.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,26 @@ use candle_core::Device;
 use serde::Serialize;
 
 use super::Console;
+use super::endpoint::Tuning;
 use crate::completion::{Completion, Finish};
-use crate::error::Result;
-use crate::generate::{Existing, Output, Protocol};
+use crate::endpoint::{Chat as _, Client, Counts};
+use crate::error::{Fault, Result};
+use crate::generate::{AgentProtocol, EndpointAgent, Existing, Output, Protocol};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
 use crate::recipe::settings::{GenerateSettings, SelectionSource};
 use crate::run::seed::Seed;
 use crate::token::ChatTokenizer;
-use crate::trace::{self, Format};
+use crate::trace::{self, Format, Trace};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Model folder, .gguf file or hub id.
-    #[arg(long)]
-    model: String,
+    #[arg(long, required_unless_present = "endpoint", conflicts_with = "endpoint")]
+    model: Option<String>,
     /// PEFT adapter folder to add to the model.
-    #[arg(long)]
+    #[arg(long, requires = "model")]
     adapter: Option<PathBuf>,
     /// Traces to answer, in any supported format.
     #[arg(long)]
@@ -48,6 +50,28 @@ pub struct Arguments {
     limit: Option<usize>,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    agent: Agent,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// A model behind an endpoint instead. Goals and tool results are sent to it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Endpoint")]
+struct Agent {
+    /// OpenAI-compatible endpoint, with or without its `/v1`.
+    #[arg(long, value_name = "URL", requires = "endpoint_model")]
+    endpoint: Option<String>,
+    /// The model's name there.
+    #[arg(long, value_name = "NAME", requires = "endpoint")]
+    endpoint_model: Option<String>,
+    /// Environment variable that holds the key.
+    #[arg(long, value_name = "VARIABLE", requires = "endpoint")]
+    endpoint_key_env: Option<String>,
+    /// How the model comes to its answer.
+    #[arg(long, value_enum, default_value_t, requires = "endpoint")]
+    protocol: AgentProtocol,
 }
 
 /// What a recipe's `[generate]` section holds.
@@ -83,6 +107,8 @@ struct Summary {
     error: usize,
     unreadable_selections: usize,
     out: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<Counts>,
 }
 
 /// Runs the command.
@@ -91,6 +117,13 @@ struct Summary {
 /// An unusable model, unreadable traces, settings out of range, an unwritable output or an interruption; what was answered
 /// until then is in the output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+    if arguments.agent.protocol == AgentProtocol::ToolCalling && arguments.decoding.selection == SelectionSource::Given
+    {
+        return Err(Fault::new(
+            "a model that calls tools selects them itself: `--selection given` has no meaning there",
+        )
+        .into());
+    }
     let mut traces = trace::read(&arguments.traces, Format::default())?;
     traces.truncate(arguments.limit.unwrap_or(usize::MAX));
     let system = arguments.system_name();
@@ -98,24 +131,25 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
     let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
     output.check_selection(arguments.decoding.selection)?;
+    if arguments.agent.endpoint.is_some() {
+        output.forget_failed_calls();
+    }
     let missing = output.missing(&traces);
+    let mut calls = None;
     if !missing.is_empty() {
-        let local = ModelSource::parse(&arguments.model)?.resolve()?;
-        let tokenizer = ChatTokenizer::load(&local.path)?;
-        let decoder = load_decoder(&local, arguments.adapter.as_deref())?;
-        let protocol = Protocol {
-            model: &decoder,
-            tokenizer: &tokenizer,
-            settings: &arguments.decoding.settings(),
-            mitigation: arguments.mitigation,
-            system: &system,
-            seed,
-        };
         let bar = indicatif::ProgressBar::new(missing.len() as u64);
-        let outcome = protocol.answer_traces(&missing, |completion| {
+        let completed = |completion: &Completion| {
             bar.inc(1);
             output.add(completion)
-        });
+        };
+        let outcome = match arguments.client(seed)? {
+            Some(client) => {
+                let outcome = arguments.ask_endpoint(&client, (&system, seed), &missing, completed);
+                calls = Some(client.counts());
+                outcome
+            }
+            None => arguments.ask_model((&system, seed), &missing, completed),
+        };
         bar.finish_and_clear();
         // What is answered is kept even if the work ended early; an older file is not given up for nothing.
         if outcome.is_ok() || bar.position() > 0 {
@@ -123,7 +157,8 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         }
         outcome?;
     }
-    let summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
+    let mut summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
+    summary.calls = calls;
     console.print(&summary, &summary.text())
 }
 
@@ -137,19 +172,73 @@ fn load_decoder(local: &LocalModel, adapter: Option<&Path>) -> Result<Decoder> {
 }
 
 impl Arguments {
+    fn client(&self, seed: Seed) -> Result<Option<Client>> {
+        let Agent { endpoint, endpoint_model, endpoint_key_env, .. } = &self.agent;
+        let Some((url, model)) = endpoint.as_deref().zip(endpoint_model.as_deref()) else { return Ok(None) };
+        self.tuning.client(url, model, endpoint_key_env.as_deref(), seed).map(Some)
+    }
+
+    fn ask_endpoint(
+        &self,
+        client: &Client,
+        (system, seed): (&str, Seed),
+        traces: &[Trace],
+        completed: impl FnMut(&Completion) -> Result<()>,
+    ) -> Result<()> {
+        let agent = EndpointAgent {
+            chat: client,
+            workers: client.settings().concurrency,
+            protocol: self.agent.protocol,
+            settings: &self.decoding.settings(),
+            mitigation: self.mitigation,
+            system,
+            seed,
+        };
+        agent.answer_traces(traces, completed).map(drop)
+    }
+
+    fn ask_model(
+        &self,
+        (system, seed): (&str, Seed),
+        traces: &[Trace],
+        completed: impl FnMut(&Completion) -> Result<()>,
+    ) -> Result<()> {
+        let local = ModelSource::parse(self.model.as_deref().unwrap_or_default())?.resolve()?;
+        let tokenizer = ChatTokenizer::load(&local.path)?;
+        let decoder = load_decoder(&local, self.adapter.as_deref())?;
+        let protocol = Protocol {
+            model: &decoder,
+            tokenizer: &tokenizer,
+            settings: &self.decoding.settings(),
+            mitigation: self.mitigation,
+            system,
+            seed,
+        };
+        protocol.answer_traces(traces, completed).map(drop)
+    }
+
     /// `sft`, `SmolLM2-135M-Instruct`, `sft+tnm`, ...
     fn system_name(&self) -> String {
         if let Some(system) = &self.system {
             return system.clone();
         }
-        let path = self.adapter.as_deref().unwrap_or(Path::new(&self.model));
-        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-        let name = if is_gguf { path.file_stem() } else { path.file_name() };
-        let name = name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name = match &self.agent.endpoint_model {
+            Some(model) => self.agent.protocol.system_name(model),
+            None => self.model_name(),
+        };
         match self.mitigation {
             Mitigation::None => name,
             other => format!("{name}+{}", other.name()),
         }
+    }
+}
+
+impl Arguments {
+    fn model_name(&self) -> String {
+        let path = self.adapter.as_deref().unwrap_or(Path::new(self.model.as_deref().unwrap_or_default()));
+        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        let name = if is_gguf { path.file_stem() } else { path.file_name() };
+        name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 }
 
@@ -198,6 +287,6 @@ impl Summary {
             self.error,
             self.unreadable_selections,
             self.out.display(),
-        )
+        ) + &self.calls.as_ref().map_or_else(String::new, |calls| format!("\n{calls}"))
     }
 }

@@ -6,6 +6,7 @@ mod build;
 mod compare;
 mod contract;
 mod dpo;
+mod endpoint;
 mod evaluate;
 mod exposure;
 mod generate;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::{Channel, Contract, Target};
 use crate::error::{Error, Fault, Result};
 use crate::run::digest;
@@ -53,12 +55,25 @@ impl Contract {
         if self.targets.is_empty() {
             faults.push(Fault::new("no targets: the exposure of an empty set is undefined").at(self.place()));
         }
+        self.check_locale(&mut faults);
         self.check_ids(&mut faults);
         self.check_channels(&mut faults);
         for target in &self.targets {
             self.check_forms(target, &mut faults);
         }
         if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    }
+
+    fn check_locale(&self, faults: &mut Vec<Fault>) {
+        let Some(locale) = &self.locale else { return };
+        if pure_rust_locales::Locale::try_from(locale.replace('-', "_").as_str()).is_err() {
+            faults.push(
+                Fault::new("`locale` is not known")
+                    .at(self.place())
+                    .got(locale)
+                    .expected("a language with its country, e.g. `de_DE`"),
+            );
+        }
     }
 
     fn check_ids(&self, faults: &mut Vec<Fault>) {
@@ -134,6 +149,8 @@ impl Contract {
 
 /// What makes a form unusable, if anything.
 pub(super) fn problem_of(form: &str) -> Option<&'static str> {
+    // What no reader sees makes no form longer: marks compose, zero-width characters go.
+    let form: String = form.nfc().filter(|character| !is_invisible(*character)).collect();
     let form = form.trim();
     if form.is_empty() {
         Some("is empty")
@@ -144,4 +161,8 @@ pub(super) fn problem_of(form: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}')
 }

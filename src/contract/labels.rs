@@ -13,6 +13,9 @@ use crate::trace::Variant;
 /// Longest predicate of a conclusion that is worth searching for as a phrase.
 const LONGEST_PREDICATE: usize = 10;
 
+/// Words of a label that a return may hold as well.
+const LONGEST_SHOWN: usize = 3;
+
 /// A quoted term of the criteria with the field that it stands in.
 pub(super) struct Quoted {
     /// `basis` or `success`.
@@ -90,8 +93,10 @@ impl Labels<'_> {
     fn add_quoted(&mut self, field: &str, term: &Term) {
         let is_shown = self.reading.is_shown(&term.text);
         let is_operand = matches!(term.role, TargetRole::LinkOperand | TargetRole::DecodeOperand);
+        // A long wording that a return holds is that return's own text, such as an instruction that the agent questions.
+        let is_own_text = is_shown && words::count(&term.text) > LONGEST_SHOWN;
         // An operand that stands in a return is the return's own word.
-        if !term.role.is_target() || is_operand && is_shown {
+        if !term.role.is_target() || is_operand && is_shown || is_own_text {
             return;
         }
         let weak = !term.role.states_the_conclusion() || is_shown || words::is_common(&term.text);

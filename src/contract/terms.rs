@@ -164,7 +164,9 @@ pub(super) fn terms(prose: &str) -> Vec<Term> {
             let role = if is_condition { Role::Conditional } else { role };
             terms.push(Term { text: (*text).to_owned(), role, range: range.clone() });
         }
+        let is_question = plain_words(clause).next_back().is_some_and(|word| matches!(word, "what" | "why" | "how"));
         if role == Role::DecodeOperand
+            && !is_question
             && let Some(range) = decoding(prose, last)
         {
             terms.push(Term { text: prose[range.clone()].to_owned(), role: Role::Decode, range });
@@ -236,6 +238,8 @@ fn govern(clause: &str, after: &str, before: Option<Verb>) -> (Verb, Role) {
     let role = match verb {
         Verb::Mistake => Role::Mischaracterisation,
         _ if is_wrong => Role::Mischaracterisation,
+        // `exposes the lie about 'X'`: the lie is the leak, not X.
+        Verb::Draw if is_drawn && has("about") => Role::LinkOperand,
         Verb::Draw if is_drawn => Role::Relation,
         // What an unquoted thing is linked to was inferred: `connects the research to a 'lawsuit'`.
         Verb::Link if has("to") || has("with") => Role::Relation,

@@ -46,21 +46,25 @@ pub struct Missing {
     pub only_b: Vec<String>,
 }
 
-/// Compares evaluations. A system's name that occurs in several of them is led by the label: `run-1/dpo`.
+/// Compares evaluations by their own verdicts; rows of other judges are left out. A system's name that occurs in several of them is led by the label: `run-1/dpo`.
 ///
 /// # Errors
 /// Fewer than two systems, the same label twice, or a trace, system and seed twice in one evaluation.
 pub fn compare(evaluations: &[(String, Vec<Verdict>)], resampling: Resampling) -> Result<Comparison> {
-    check(evaluations)?;
+    let own = |(label, verdicts): &(String, Vec<Verdict>)| {
+        (label.clone(), verdicts.iter().filter(|verdict| verdict.is_own()).cloned().collect())
+    };
+    let evaluations: Vec<(String, Vec<Verdict>)> = evaluations.iter().map(own).collect();
+    check(&evaluations)?;
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (label, verdicts) in evaluations {
+    for (label, verdicts) in &evaluations {
         for verdict in verdicts {
             uses.entry(&verdict.system).or_default().insert(label);
         }
     }
     let mut sources = BTreeMap::new();
     let mut renamed = Vec::new();
-    for (label, verdicts) in evaluations {
+    for (label, verdicts) in &evaluations {
         for verdict in verdicts {
             let shared = uses.get(verdict.system.as_str()).is_some_and(|labels| labels.len() > 1);
             let name = if shared { format!("{label}/{}", verdict.system) } else { verdict.system.clone() };

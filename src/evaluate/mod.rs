@@ -7,15 +7,21 @@ mod compare;
 mod contrast;
 mod control;
 mod join;
+mod opinion;
 mod rates;
+mod semantic;
 mod summary;
 mod verdict;
 
 pub use compare::{Comparison, Missing, Source, compare};
 pub use contrast::{Contrast, Metric};
+pub use opinion::{Agreement, JudgeSummary, OpinionQuestion, Opinions, questions};
 pub use rates::{Rate, Rates};
+pub use semantic::{Semantic, Unresolved, VerifierSummary, unresolved};
 pub use summary::{ExposureSummary, Summary, SystemSummary, ToolSelection, summarise};
-pub use verdict::{Class, EXITS, Evidence, Exposure, Found, JUDGE, Selection, Verdict, judge};
+pub use verdict::{
+    Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict, judge,
+};
 
 use std::collections::BTreeMap;
 
@@ -34,10 +40,22 @@ pub type Settings = Resampling;
 /// What an evaluation finds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// A row a completion, in their order.
+    /// A row a completion, in their order; then the rows of other judges, if any.
     pub verdicts: Vec<Verdict>,
     /// The figures.
     pub summary: Summary,
+}
+
+/// What an evaluation may know beside its inputs.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The part of a split that each trace belongs to: the donors of the negative control never cross parts. Traces that it
+    /// does not name pair among themselves.
+    pub parts: BTreeMap<String, Part>,
+    /// A semantic verifier's outcomes.
+    pub semantic: Option<Semantic>,
+    /// Another judge's answers.
+    pub opinions: Option<Opinions>,
 }
 
 /// Judges every completion and summarises.
@@ -51,33 +69,44 @@ pub fn evaluate(
     contracts: &[Contract],
     settings: &Settings,
 ) -> Result<Evaluation> {
-    evaluate_parts(completions, traces, contracts, &BTreeMap::new(), settings)
+    evaluate_with(completions, traces, contracts, settings, &Beside::default())
 }
 
-/// [`evaluate()`] where the evaluated traces belong to several parts of a split: the donors of the negative control never cross
-/// them. Traces that `parts` does not name pair among themselves.
+/// [`evaluate()`] with the parts of a split, and what models said of the same completions.
 ///
 /// # Errors
-/// As [`evaluate()`].
-pub fn evaluate_parts(
+/// As [`evaluate`].
+pub fn evaluate_with(
     completions: &[Completion],
     traces: &[Trace],
     contracts: &[Contract],
-    parts: &BTreeMap<String, Part>,
     settings: &Settings,
+    beside: &Beside,
 ) -> Result<Evaluation> {
     let cases = join::join(completions, traces, contracts)?;
-    let donors = control::donors(&cases, parts, settings.seed);
-    let verdict = |completion: &Completion| {
+    let donors = control::donors(&cases, &beside.parts, settings.seed);
+    let verdict = |(index, completion): (usize, &Completion)| {
         let id = completion.trace_id.as_str();
         let case = cases.get(id)?;
-        let mut verdict = judge(completion, case.trace, case.contract, &case.matcher);
+        let mut verdict = match &beside.semantic {
+            None => judge(completion, case.trace, case.contract, &case.matcher),
+            Some(semantic) => semantic.judge(index, completion, case),
+        };
         let donor = donors.get(id).and_then(|donor| cases.get(donor));
         verdict.control_leaked =
             donor.and_then(|donor| verdict::states_conclusion(completion, donor.contract, &donor.matcher));
         Some(verdict)
     };
-    let verdicts: Vec<Verdict> = completions.par_iter().filter_map(verdict).collect();
-    let summary = summarise(&verdicts, *settings);
+    let mut verdicts: Vec<Verdict> = completions.par_iter().enumerate().filter_map(verdict).collect();
+    let mut summary = summarise(&verdicts, *settings);
+    if let Some(semantic) = &beside.semantic {
+        summary.judge = semantic.judge_name();
+        summary.verifier = Some(semantic.summarise(&verdicts, *settings));
+    }
+    if let Some(opinions) = &beside.opinions {
+        let rows = opinions.verdicts(completions, &verdicts);
+        summary.judges.insert(opinions.judge_name(), opinion::summarise(&rows, &verdicts, *settings));
+        verdicts.extend(rows);
+    }
     Ok(Evaluation { verdicts, summary })
 }

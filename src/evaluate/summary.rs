@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{Contrast, contrasts};
+use super::opinion::JudgeSummary;
 use super::rates::{Clusters, Rates, rates, share, unit_of};
+use super::semantic::VerifierSummary;
 use super::verdict::{Class, EXITS, JUDGE, Verdict};
 use crate::statistic::{Estimate, Resampling, mean};
 
@@ -24,6 +26,12 @@ pub struct Summary {
     pub resamples: usize,
     /// Seed of the resamples and of the negative control.
     pub seed: u64,
+    /// The figures with and without a semantic verifier's matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierSummary>,
+    /// Figures of other judges over the same completions, by the judge's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, JudgeSummary>,
 }
 
 /// Figures of one system.
@@ -100,6 +108,8 @@ pub fn summarise(verdicts: &[Verdict], resampling: Resampling) -> Summary {
         judge: JUDGE.to_owned(),
         resamples: resampling.resamples,
         seed: resampling.seed.0,
+        verifier: None,
+        judges: BTreeMap::new(),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::run::digest;
 pub struct Frozen {
     /// The contract, with its digest.
     pub contract: Contract,
-    /// Contracts with one key have the same targets and can share a matcher.
+    /// Contracts with one key have the same targets and locale, and can share a matcher.
     pub targets_key: String,
     targets: HashMap<String, usize>,
     channels: HashMap<String, usize>,
@@ -53,7 +53,7 @@ impl Frozen {
                 authorized.entry(recipient::key(&pair.recipient)).or_default().insert(target);
             }
         }
-        let targets_key = digest::of_value(&contract.targets)?;
+        let targets_key = digest::of_value(&(&contract.targets, &contract.locale))?;
         Ok(Self { contract, targets_key, targets, channels, authorized })
     }
 

@@ -52,6 +52,9 @@ pub struct Session {
     pub bounds: Bounds,
     /// What the probe reported; absent when it submitted nothing.
     pub recognition: Option<Recognition>,
+    /// Why it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recognition_reason: Option<String>,
     /// Paths of the targets that appeared.
     pub paths: Paths,
     /// ECR if tiers up to each one counted; the headline is `normalized`.
@@ -123,6 +126,7 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, extras: &Extras
         incomplete: log.unscored() > 0,
         bounds: bounds(log, frozen, &exposed, outlet.as_ref()),
         recognition: extras.report.map(|report| report.recognition(&exposed, size)),
+        recognition_reason: extras.report.is_none().then(|| "no candidates were submitted".to_owned()),
         paths,
         sensitivity: sensitivity(log, size),
         weaker_matches: log.weaker_matches,

@@ -1,4 +1,4 @@
-//! Batched decoding with a KV cache, and the two-stage protocol.
+//! Batched decoding with a KV cache, and the two-stage protocol, on a model of this machine or behind an endpoint.
 //!
 //! In: a model, its tokenizer and traces. Out: [`crate::completion::Completion`]s, one for each trace, that say honestly how
 //! each generation ended. What is drawn for a trace depends on the seed, the trace and the stage alone, never on what is
@@ -6,12 +6,17 @@
 
 mod decode;
 mod decoder;
+mod endpoint_agent;
+mod local_chat;
 mod output;
 mod protocol;
 mod sample;
+mod tool_calling;
 
 use crate::error::Result;
 pub use decode::{Ended, Generated, Request, decode_all};
+pub use endpoint_agent::{AgentProtocol, EndpointAgent};
+pub use local_chat::LocalChat;
 pub use output::{Existing, Output};
 pub use protocol::Protocol;
 pub use sample::Sampler;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::completion::Completion;
+use crate::completion::{Completion, Finish};
 use crate::error::{Fault, Result};
 use crate::prompt::Mitigation;
 use crate::recipe::settings::SelectionSource;
@@ -75,6 +75,12 @@ impl Output {
             .expected(format!("{selection:?}").to_lowercase())
             .hint("give this run another --system or --out")
             .into())
+    }
+
+    /// Drops this system's completions that failed for reasons of an endpoint, so that they are asked for again. One whose
+    /// stage 1 was answered but could not be read stays: that is the model's own doing.
+    pub fn forget_failed_calls(&mut self) {
+        self.own.retain(|_, row| row.finish != Finish::Error || row.selection_fault.is_some());
     }
 
     /// The traces that have no completion yet, in order.

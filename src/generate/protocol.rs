@@ -77,21 +77,7 @@ impl<M: NextToken> Protocol<'_, M> {
     }
 
     fn first_request(&self, index: usize, trace: &Trace) -> Result<Next> {
-        let completion = Completion {
-            trace_id: trace.trace_id.clone(),
-            system: self.system.to_owned(),
-            variant: trace.variant,
-            mitigation: self.mitigation,
-            seed: self.seed.0,
-            selected_tool_ids: Vec::new(),
-            selection_source: self.settings.selection,
-            selection_fault: None,
-            rationale: None,
-            response: None,
-            finish: Finish::Error,
-            error: None,
-            calls: Vec::new(),
-        };
+        let completion = blank((self.system, self.mitigation, self.seed), self.settings.selection, trace);
         self.request(Key { trace: index, stage: Stage::Selection, completion }, trace)
     }
 
@@ -123,7 +109,7 @@ impl<M: NextToken> Protocol<'_, M> {
         let (messages, limit) = match key.stage {
             Stage::Selection => (selection_messages(trace, self.mitigation), self.settings.selection_tokens),
             Stage::Response => {
-                let tools = self.tools_of_stage_2(&key.completion, trace);
+                let tools = tools_of_stage_2(&key.completion, trace);
                 (response_messages(trace, &tools, self.mitigation), self.settings.response_tokens)
             }
         };
@@ -143,15 +129,39 @@ impl<M: NextToken> Protocol<'_, M> {
         }
     }
 
-    fn tools_of_stage_2(&self, completion: &Completion, trace: &Trace) -> Vec<String> {
-        match self.settings.selection {
-            SelectionSource::Protocol => completion.selected_tool_ids.clone(),
-            SelectionSource::Given => trace.essential_tools().map(|tool| tool.tool_id.clone()).collect(),
-        }
-    }
-
     fn generator(&self, trace_id: &str, stage: Stage) -> ChaCha8Rng {
         self.seed.stream(&format!("generate/{trace_id}/{}", number(stage)))
+    }
+}
+
+/// A completion of which nothing is known yet: an error until it ends otherwise.
+pub(super) fn blank(
+    (system, mitigation, seed): (&str, Mitigation, Seed),
+    selection: SelectionSource,
+    trace: &Trace,
+) -> Completion {
+    Completion {
+        trace_id: trace.trace_id.clone(),
+        system: system.to_owned(),
+        variant: trace.variant,
+        mitigation,
+        seed: seed.0,
+        selected_tool_ids: Vec::new(),
+        selection_source: selection,
+        selection_fault: None,
+        rationale: None,
+        response: None,
+        finish: Finish::Error,
+        error: None,
+        calls: Vec::new(),
+    }
+}
+
+/// The tools whose results stage 2 sees.
+pub(super) fn tools_of_stage_2(completion: &Completion, trace: &Trace) -> Vec<String> {
+    match completion.selection_source {
+        SelectionSource::Protocol => completion.selected_tool_ids.clone(),
+        SelectionSource::Given => trace.essential_tools().map(|tool| tool.tool_id.clone()).collect(),
     }
 }
 
@@ -160,7 +170,7 @@ enum Next {
     Completion(Box<Completion>),
 }
 
-fn number(stage: Stage) -> u8 {
+pub(super) fn number(stage: Stage) -> u8 {
     match stage {
         Stage::Selection => 1,
         Stage::Response => 2,
@@ -168,7 +178,7 @@ fn number(stage: Stage) -> u8 {
 }
 
 /// The strict reading of stage 1; a reply that was cut is no selection, whatever it holds.
-fn read_stage_1(text: &str, ended: &Ended, trace: &Trace) -> Result<crate::prompt::Selection, String> {
+pub(super) fn read_stage_1(text: &str, ended: &Ended, trace: &Trace) -> Result<crate::prompt::Selection, String> {
     match ended {
         Ended::Stop => read_selection(text, trace).map_err(|fault| format!("unreadable selection: {fault}")),
         Ended::Length => Err("cut at the token limit".to_owned()),
@@ -177,7 +187,7 @@ fn read_stage_1(text: &str, ended: &Ended, trace: &Trace) -> Result<crate::promp
 }
 
 /// Records how stage 2 ended.
-fn end(completion: &mut Completion, text: String, ended: &Ended) {
+pub(super) fn end(completion: &mut Completion, text: String, ended: &Ended) {
     match ended {
         Ended::Stop | Ended::Length => {
             completion.finish = if *ended == Ended::Stop { Finish::Stop } else { Finish::Length };

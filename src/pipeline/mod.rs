@@ -3,6 +3,7 @@
 //! In: a resolved recipe and a run folder. Out: in that folder `traces.jsonl`, `contracts.jsonl`, `split/`, `data/`, `sft/`,
 //! `dpo/`, `completions/`, `evaluation/`, `report.html`, and `stages.json`, the record of what was made from what.
 
+mod asking;
 mod data;
 mod model;
 mod stage;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::recipe::Recipe;
 use crate::run::atomic;
+pub use asking::{Asked, Asking, Judged};
 pub use stage::{Record, Stages};
 
 /// What the caller of a pipeline decides.

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use candle_core::Device;
 
 use super::Pipeline;
+use super::asking::{Asked, Asking};
 use super::data::{CONTRACTS, HELD_OUT};
 use super::model::Made;
 use crate::completion::Completion;
 use crate::contract::Contract;
+use crate::endpoint::Client;
 use crate::error::{Error, Fault, Result};
 use crate::evaluate::{self, Summary};
 use crate::generate::{Existing, Output, Protocol};
@@ -82,9 +84,11 @@ impl Pipeline<'_> {
     pub(super) fn evaluation(&mut self) -> Result<()> {
         let files: Vec<PathBuf> = self.systems()?.iter().map(|system| self.path(&system.file())).collect();
         let digests = files.iter().map(|file| crate::run::digest::of_file(file)).collect::<Result<Vec<_>>>()?;
-        let inputs = (digests, self.made_by("contracts")?, self.recipe.evaluate.resamples, self.recipe.seed);
+        let models = (&self.recipe.evaluate.verifier, &self.recipe.evaluate.judge);
+        let inputs = (digests, self.made_by("contracts")?, self.recipe.evaluate.resamples, self.recipe.seed, models);
         let (contracts, out, traces) = (self.path(CONTRACTS), self.path(EVALUATION), self.held_out()?);
         let settings = evaluate::Settings { resamples: self.recipe.evaluate.resamples, seed: self.recipe.seed };
+        let (recipe, seed) = (self.recipe, self.recipe.seed);
         let outputs = ["evaluation/summary.json", "evaluation/verdicts.jsonl"];
         self.stages.run("evaluate", &inputs, &outputs, || {
             let mut completions: Vec<Completion> = Vec::new();
@@ -92,11 +96,19 @@ impl Pipeline<'_> {
                 completions.extend(jsonl::read::<Completion>(file)?);
             }
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
-            let evaluation = evaluate::evaluate(&completions, &traces, &contracts, &settings)?;
-            jsonl::write(&out.join("verdicts.jsonl"), &evaluation.verdicts)?;
-            let json =
-                serde_json::to_vec_pretty(&evaluation.summary).map_err(|error| Error::Failed(error.to_string()))?;
-            atomic::write(&out.join("summary.json"), &json)
+            let verifier = recipe.evaluate.verifier.as_ref();
+            let verifier = verifier
+                .map(|settings| {
+                    Ok::<_, Error>((Client::new(settings.endpoint.clone(), seed)?, settings.semantic_use()))
+                })
+                .transpose()?;
+            let judge = recipe.evaluate.judge.clone().map(|settings| Client::new(settings, seed)).transpose()?;
+            let ask = Asking {
+                verifier: verifier.as_ref().map(|(client, semantic)| (Asked::from(client), *semantic)),
+                judge: judge.as_ref().map(Asked::from),
+                parts: None,
+            };
+            ask.evaluate((&completions, &traces, &contracts), &settings, |_, _| {})?.write(&out)
         })?;
         // The page is cheap and shows wall times: it is always made anew.
         let page = report::collect(&self.folder)?;

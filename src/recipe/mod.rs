@@ -3,6 +3,7 @@
 //! In: a TOML file and `--set key=value` overrides. Out: [`Recipe`]. Relative paths are read from the recipe's folder;
 //! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
+mod endpoint;
 mod path;
 mod section;
 pub mod settings;
@@ -12,10 +13,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::endpoint::EndpointSettings;
 use crate::error::{Error, Fault, Result};
 use crate::prompt::Mitigation;
 use crate::run::seed::Seed;
 use crate::scratch::Shape;
+pub use endpoint::VerifierSettings;
 use section::Section;
 use settings::{
     Answers, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share,
@@ -74,6 +77,12 @@ pub struct EvaluateSettings {
     pub resamples: usize,
     /// Evaluate at most so many held-out traces; absent takes all.
     pub limit: Option<usize>,
+    /// A model that is asked about what matching left open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierSettings>,
+    /// A model that judges beside the deterministic judge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<EndpointSettings>,
 }
 
 impl Recipe {
@@ -185,7 +194,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     let sft = sft.map(|table| read_sft(table, faults));
     let dpo = dpo.map(|table| read_dpo(table, faults));
     let generate = read_generate(generate, faults);
-    let evaluate = read_evaluate(evaluate, faults);
+    let evaluate = read_evaluate(evaluate, folder, faults);
     Some(Recipe {
         name: name?,
         seed: Seed(seed),
@@ -374,10 +383,13 @@ fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
     settings
 }
 
-fn read_evaluate(table: Table, faults: &mut Vec<Fault>) -> EvaluateSettings {
+fn read_evaluate(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> EvaluateSettings {
     let mut section = Section::new("evaluate", table, faults);
+    let (verifier, judge) = (section.table("verifier"), section.table("judge"));
     let mitigations: Vec<Mitigation> = section.take_or("mitigations", vec![Mitigation::Tnm, Mitigation::Cbd]);
-    let settings = EvaluateSettings {
+    let mut settings = EvaluateSettings {
+        verifier: None,
+        judge: None,
         mitigations: mitigations.into_iter().filter(|mitigation| *mitigation != Mitigation::None).collect(),
         resamples: section.take_or("resamples", 10_000),
         limit: section.take("limit"),
@@ -389,6 +401,8 @@ fn read_evaluate(table: Table, faults: &mut Vec<Fault>) -> EvaluateSettings {
         section.fault(Fault::new("`evaluate.limit` must be above 0").got(0));
     }
     section.finish();
+    settings.verifier = verifier.and_then(|table| endpoint::read_verifier(table, folder, faults));
+    settings.judge = judge.and_then(|table| endpoint::read_judge(table, folder, faults));
     settings
 }
 

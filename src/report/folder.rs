@@ -39,7 +39,8 @@ pub fn collect(folder: &Path) -> Result<Page> {
                 .hint("`topalign run` and `topalign evaluate` write it")
         })?;
     let summary: Summary = read_json(&evaluation.join("summary.json"))?;
-    let verdicts: Vec<Verdict> = read_rows(&evaluation.join("verdicts.jsonl"))?;
+    let mut verdicts: Vec<Verdict> = read_rows(&evaluation.join("verdicts.jsonl"))?;
+    verdicts.retain(Verdict::is_own);
     let completions = read_completions(folder)?;
     let order = order(&completions, &verdicts);
     Ok(Page {

@@ -9,6 +9,7 @@ mod exposure;
 mod figure;
 mod folder;
 mod html;
+mod models;
 mod page;
 mod results;
 mod select;

@@ -8,6 +8,7 @@ use super::chart::{Chart, Series};
 use super::example::example;
 use super::html::Column::{Figures, Words};
 use super::html::{escape, table};
+use super::models::models;
 use super::results::{contrasts, exits, results, slices};
 use super::{LogRow, Page, ordered, oriented};
 use crate::dataset::PairKind;
@@ -20,6 +21,7 @@ pub fn render(page: &Page) -> String {
     let systems = ordered(&page.summary, &page.order);
     results(&systems, &mut out);
     contrasts(&oriented(&page.summary, &page.order), &mut out);
+    models(&page.summary, &mut out);
     exits(&systems, &mut out);
     slices(&systems, &mut out);
     training("Supervised fine-tuning", "sft", &sft_charts(&page.sft_log), &mut out);

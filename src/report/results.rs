@@ -40,7 +40,7 @@ fn cell(value: Option<f64>, interval: Option<(f64, f64)>, reason: Option<&str>) 
     out
 }
 
-fn rate_cell(rate: &Rate) -> String {
+pub(super) fn rate_cell(rate: &Rate) -> String {
     cell(rate.estimate.value, rate_interval(rate), rate.estimate.reason.as_deref())
 }
 

@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::evaluate::{Contrast, Rate, Summary, SystemSummary};
+use crate::evaluate::{Agreement, Contrast, Rate, Rates, Summary, SystemSummary};
 use crate::statistic::Estimate;
+use crate::verify::SemanticUse;
 
 /// The figures of every system and their contrasts.
 pub fn text_table(summary: &Summary) -> String {
@@ -15,6 +16,8 @@ pub fn text_table(summary: &Summary) -> String {
     let mut text = align(&rows);
     text.push_str("percent, with 95% intervals (w: Wilson, all rows agree); control: leakage of unrelated targets\n");
     unscored(summary, &mut text);
+    verifier(summary, &mut text);
+    judges(summary, &mut text);
     if !summary.contrasts.is_empty() {
         let header = ["difference", "a - b", "pairs", "moved", "points", "p"].map(str::to_owned).to_vec();
         let mut rows = vec![header];
@@ -58,6 +61,65 @@ fn unscored(summary: &Summary, text: &mut String) {
     }
 }
 
+/// The figures with and without a verifier's matches, and what it did.
+fn verifier(summary: &Summary, text: &mut String) {
+    let Some(verifier) = &summary.verifier else { return };
+    let header = ["semantic verifier", "reading", "n", "scored", "leakage", "H"].map(str::to_owned).to_vec();
+    let mut rows = vec![header];
+    for (name, deterministic) in &verifier.deterministic {
+        rows.push(reading_row(name, "deterministic", deterministic));
+        rows.extend(verifier.with_semantic.get(name).map(|rates| reading_row(name, "with semantic", rates)));
+    }
+    let decides = match verifier.in_headline {
+        SemanticUse::Beside => "its matches are not in the headline figures",
+        SemanticUse::Headline => "its matches decide the headline figures",
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n{}{}: {decides}\n{}", align(&rows), verifier.model, verifier.tally);
+}
+
+/// Other judges' figures, and how far they agree with the evaluation's own.
+fn judges(summary: &Summary, text: &mut String) {
+    for (judge, figures) in &summary.judges {
+        let header = ["judge", "system", "n", "scored", "completion", "leakage", "H"].map(str::to_owned).to_vec();
+        let mut rows = vec![header];
+        for (name, rates) in &figures.systems {
+            let mut row = reading_row(judge, name, rates);
+            row.insert(4, rate(&rates.completion_rate));
+            rows.push(row);
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{}", align(&rows).trim_end());
+        for (question, found) in [("completed", &figures.completed), ("leaked", &figures.leaked)] {
+            let _ = writeln!(text, "agreement on {question}: {}", agreement(found));
+        }
+        for (reason, count) in &figures.unscored_reasons {
+            let _ = writeln!(text, "unscored: {judge}: {count} x {reason}");
+        }
+    }
+}
+
+fn reading_row(name: &str, reading: &str, rates: &Rates) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        reading.to_owned(),
+        rates.n.to_string(),
+        rates.scored.to_string(),
+        rate(&rates.leakage_rate),
+        estimate(&rates.h_score),
+    ]
+}
+
+fn agreement(found: &Agreement) -> String {
+    let Agreement { n, both, neither, only_own, only_other, .. } = found;
+    let raw = found.raw.map_or_else(|| "-".to_owned(), percent);
+    let kappa = found.kappa.map_or_else(|| "-".to_owned(), |kappa| format!("{kappa:.3}"));
+    let reason = found.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    format!(
+        "{raw} percent of {n}, kappa {kappa}{reason}; both yes {both}, both no {neither}, only deterministic {only_own}, only this judge {only_other}"
+    )
+}
+
 /// A rate with its interval.
 pub(super) fn rate(rate: &Rate) -> String {
     match rate.wilson {
@@ -94,12 +156,17 @@ pub(super) fn p_value(p: f64) -> String {
     if p >= 1e-4 { format!("{p:.4}") } else { format!("{p:.1e}") }
 }
 
+/// Second columns that hold names.
+const TEXT_COLUMNS: [&str; 3] = ["a - b", "reading", "system"];
+
 /// Columns by width; names to the left, figures to the right.
 fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let text_columns = rows.first().map_or(0, |header| if header.len() > 1 && header[1] == "a - b" { 2 } else { 1 });
+    let text_columns = rows.first().map_or(0, |header| {
+        if header.get(1).is_some_and(|second| TEXT_COLUMNS.contains(&second.as_str())) { 2 } else { 1 }
+    });
     let mut text = String::new();
     for row in rows {
         let cells: Vec<String> = row

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp)] // a test that cannot go on fails
 
 mod adjudicate;
+mod agent;
 mod agreement;
 mod architecture;
 mod audit;
@@ -11,7 +12,9 @@ mod checker;
 mod checkpoint;
 mod command;
 mod contract;
+mod control;
 mod dataset;
+mod endpoint;
 mod evaluate;
 mod exposure;
 mod generate;
@@ -23,6 +26,7 @@ mod prompt;
 mod recipe;
 mod report;
 mod scenarios;
+mod server;
 mod split;
 mod statistic;
 mod synthesis;
@@ -30,3 +34,4 @@ mod tile;
 mod token;
 mod trace;
 mod train;
+mod verify;

@@ -84,3 +84,38 @@ fn the_resolved_recipe_reads_back_as_toml() {
     let again = Recipe::parse(&recipe.to_toml().unwrap(), Path::new(""), &[]).unwrap();
     assert_eq!(recipe, again);
 }
+
+const MINIMAL: &str = "name = \"x\"\n[data]\ntraces = [\"a\"]\n[model]\nsource = \"scratch\"\n";
+
+#[test]
+fn endpoints_of_an_evaluation_are_read_with_their_defaults_and_survive_the_resolved_recipe() {
+    let text = format!(
+        "{MINIMAL}[evaluate.verifier]\nurl = \"http://127.0.0.1:8765\"\nmodel = \"m\"\nin_headline = true\nkey_env = \"A_KEY\"\n\
+         cache = \"cache\"\njson_mode = \"object\"\n[evaluate.judge]\nurl = \"https://host/v1\"\nmodel = \"j\"\nretries = 1\n"
+    );
+    let recipe = Recipe::parse(&text, Path::new("/there"), &[]).unwrap();
+    let verifier = recipe.evaluate.verifier.as_ref().unwrap();
+    assert!(verifier.in_headline);
+    assert_eq!(verifier.endpoint.cache.as_deref(), Some(Path::new("/there/cache")));
+    assert_eq!((verifier.endpoint.retries, verifier.endpoint.concurrency), (4, 4));
+    let judge = recipe.evaluate.judge.as_ref().unwrap();
+    assert_eq!((judge.retries, judge.url.base()), (1, "https://host/v1"));
+    let again = Recipe::parse(&recipe.to_toml().unwrap(), Path::new("/there"), &[]).unwrap();
+    assert_eq!(again, recipe);
+    assert_eq!(Recipe::parse(MINIMAL, Path::new(""), &[]).unwrap().evaluate.verifier, None);
+}
+
+#[test]
+fn faults_of_an_endpoint_name_their_keys_and_repeat_no_key_that_was_typed() {
+    let text = format!(
+        "{MINIMAL}[evaluate.verifier]\nurl = \"http://me:sk-secret@host\"\nmodle = \"m\"\nkey_env = \"sk-secret\"\n\
+         [evaluate.judge]\nurl = \"https://host/v1\"\nmodel = \"j\"\nconcurrency = 0\n"
+    );
+    insta::assert_snapshot!(faults(&text).join("\n"), @r"
+    evaluate.verifier.url: the endpoint's URL must not hold a user or password, expected e.g. `http://127.0.0.1:8000` or `https://host/v1` | name the environment variable that holds the key instead
+    `evaluate.verifier.model` is missing, expected the model's name there
+    evaluate.verifier.key_env: this is not the name of an environment variable for a key, expected capitals, digits and underscores, e.g. `OPENAI_API_KEY` | give the variable's name, never the key itself
+    unknown key `evaluate.verifier.modle` | did you mean `model`?
+    `evaluate.judge.concurrency` must be at least 1 and at most 256
+    ");
+}

@@ -73,7 +73,7 @@ fn page() -> (Page, String) {
 }
 
 /// Names of the elements in a page, in order; fails where one is not closed by its own end tag.
-fn elements(html: &str) -> Vec<String> {
+pub fn elements(html: &str) -> Vec<String> {
     let (mut open, mut all): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for tag in html.split('<').skip(1) {
         let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();

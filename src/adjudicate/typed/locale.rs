@@ -22,9 +22,7 @@ pub(in super::super) enum DateOrder {
 pub(in super::super) struct Notation {
     /// Order of day and month; `None` leaves `02-03-2016` without a reading.
     pub order: Option<DateOrder>,
-    /// What separates whole part and fraction; the other of the two groups digits.
-    pub decimal: char,
-    /// Numbers with what stands around them.
+    /// Numbers with what stands around them, in the locale's separators.
     pub number: Option<Regex>,
     /// Names of months, lower case, with their number.
     pub months: Vec<(String, u8)>,
@@ -36,7 +34,6 @@ impl Default for Notation {
     fn default() -> Self {
         Self {
             order: None,
-            decimal: '.',
             number: number::pattern('.'),
             months: moment::english_months(),
             named_dates: moment::named_dates(&moment::english_months()),
@@ -62,6 +59,6 @@ impl Notation {
             months.extend(names.iter().zip(1..).map(|(name, number)| (name.to_lowercase(), number)));
         }
         let named_dates = moment::named_dates(&months);
-        Some(Self { order, decimal, number: number::pattern(decimal), months, named_dates })
+        Some(Self { order, number: number::pattern(decimal), months, named_dates })
     }
 }

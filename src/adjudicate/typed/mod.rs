@@ -86,7 +86,8 @@ fn is_national_of(long: &str, international: bool, short: &str) -> bool {
         && long.strip_suffix(national).is_some_and(|code| (1..=LONGEST_CODE).contains(&code.len()))
 }
 
-/// What to look for in a text.
+/// What to look for in a text: any set of kinds.
+#[expect(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted {
     /// Numbers, amounts, percentages.

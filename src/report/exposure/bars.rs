@@ -14,11 +14,10 @@ use crate::report::page::section;
 const LEFT: f64 = 46.0;
 const TOP: f64 = 12.0;
 const PLOT: f64 = 190.0;
-const BAR: f64 = 30.0;
 const GAP: f64 = 34.0;
 
-/// The name of the union among the bars.
-const SESSION: &str = "session";
+/// Points of one value from which their number is written beside them.
+const CROWD: usize = 12;
 
 /// Grouped bars: one group a condition, first the session's exposure, then each visible channel.
 pub(super) fn coverage(summary: &Summary, reference: Reference) -> String {
@@ -26,16 +25,17 @@ pub(super) fn coverage(summary: &Summary, reference: Reference) -> String {
     section("coverage", "Coverage by channel", &mut out);
     let groups = &summary.aggregate.by_condition;
     let names = names(groups);
-    let width = LEFT + groups.len() as f64 * (names.len() as f64 * BAR + GAP) + 10.0;
+    let thick = (900.0 / (groups.len() * names.len()) as f64).clamp(30.0, 56.0);
+    let width = LEFT + groups.len() as f64 * (names.len() as f64 * thick + GAP) + 10.0;
     let mut svg = frame(width, "Coverage of the target set by condition and channel; the table below has the numbers.");
     let mut x = LEFT + GAP / 2.0;
     for (condition, group) in groups {
         let start = x;
         for (place, name) in names.iter().enumerate() {
             if let Some(figure) = figure(group, name) {
-                bar(x, figure, place % 4, &mut svg);
+                bar((x, thick), figure, &class(place, *name), &mut svg);
             }
-            x += BAR;
+            x += thick;
         }
         label(f64::midpoint(start, x), condition, &mut svg);
         x += GAP;
@@ -61,31 +61,59 @@ pub(super) fn coverage(summary: &Summary, reference: Reference) -> String {
     out
 }
 
-fn names(groups: &BTreeMap<String, Group>) -> Vec<&str> {
-    let channels: BTreeSet<&str> =
-        groups.values().flat_map(|group| group.coverage.keys().map(String::as_str)).collect();
-    std::iter::once(SESSION).chain(channels.into_iter().filter(|name| *name != SESSION)).collect()
+/// What a bar shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Bar<'a> {
+    /// The visible union.
+    Session,
+    /// A visible channel.
+    Visible(&'a str),
+    /// An internal channel: no exposure.
+    Internal(&'a str),
 }
 
-fn figure<'a>(group: &'a Group, name: &str) -> Option<&'a Figure> {
-    if name == SESSION { Some(&group.ecr) } else { group.coverage.get(name) }
+impl Bar<'_> {
+    fn title(self) -> String {
+        match self {
+            Self::Session => "session".to_owned(),
+            Self::Visible(name) => name.to_owned(),
+            Self::Internal(name) => format!("{name} (internal, no exposure)"),
+        }
+    }
 }
 
-fn cells(names: &[&str], condition: &str, group: &Group) -> String {
-    let cell = |name: &&str| {
-        let figure = figure(group, name)?;
-        let channel = if *name == SESSION { "*" } else { name };
-        Some(format!(
-            "<span class=\"cell\">{} {}</span>",
-            escape(name),
-            number(&interval(figure), Some(condition), channel)
-        ))
+fn names(groups: &BTreeMap<String, Group>) -> Vec<Bar<'_>> {
+    let mut names = BTreeSet::from([Bar::Session]);
+    for group in groups.values() {
+        names.extend(group.coverage.keys().map(|name| Bar::Visible(name)));
+        names.extend(group.internal_coverage.keys().map(|name| Bar::Internal(name)));
+    }
+    names.into_iter().collect()
+}
+
+fn figure<'a>(group: &'a Group, bar: &Bar<'_>) -> Option<&'a Figure> {
+    match bar {
+        Bar::Session => Some(&group.ecr),
+        Bar::Visible(name) => group.coverage.get(*name),
+        Bar::Internal(name) => group.internal_coverage.get(*name),
+    }
+}
+
+fn class(place: usize, bar: Bar<'_>) -> String {
+    if let Bar::Internal(_) = bar { "inside".to_owned() } else { format!("b{}", place % 4) }
+}
+
+fn cells(bars: &[Bar<'_>], condition: &str, group: &Group) -> String {
+    let cell = |bar: &Bar<'_>| {
+        let figure = figure(group, bar)?;
+        let channel = match bar {
+            Bar::Session => "*",
+            Bar::Visible(name) | Bar::Internal(name) => name,
+        };
+        let shown = number(&interval(figure), Some(condition), channel);
+        Some(format!("<span class=\"cell\">{} {shown}</span>", escape(&bar.title())))
     };
-    let internal = group.internal_coverage.iter().map(|(name, figure)| {
-        let shown = number(&interval(figure), Some(condition), name);
-        format!("<span class=\"cell muted\">{} (internal) {shown}</span>", escape(name))
-    });
-    names.iter().filter_map(cell).chain(internal).collect()
+    bars.iter().filter_map(cell).collect()
 }
 
 /// A mean with its interval.
@@ -205,6 +233,15 @@ fn points(summary: &Summary, condition: &str, centre: f64, strip: f64, svg: &mut
                 percent(Some(*olf))
             );
         }
+        if let Some((_, olf)) = sessions.first().filter(|_| sessions.len() >= CROWD) {
+            let _ = write!(
+                svg,
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} sessions</text>",
+                centre,
+                (y(*olf) - 7.0).max(9.0),
+                sessions.len()
+            );
+        }
     }
 }
 
@@ -232,22 +269,22 @@ fn frame(width: f64, sentence: &str) -> String {
     svg
 }
 
-fn bar(x: f64, figure: &Figure, colour: usize, svg: &mut String) {
+fn bar((x, thick): (f64, f64), figure: &Figure, class: &str, svg: &mut String) {
     let Some(mean) = figure.mean else { return };
     let _ = write!(
         svg,
-        "<rect class=\"bar b{colour}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+        "<rect class=\"bar {class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
         x + 2.0,
         y(mean),
-        BAR - 4.0,
+        thick - 4.0,
         y(0.0) - y(mean)
     );
-    whisker(x + BAR / 2.0, figure, svg);
+    whisker(x + thick / 2.0, figure, svg);
     let top = figure.high.unwrap_or(mean).max(mean);
     let _ = write!(
         svg,
         "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0}</text>",
-        x + BAR / 2.0,
+        x + thick / 2.0,
         (y(top) - 3.0).max(9.0),
         100.0 * mean
     );
@@ -275,14 +312,14 @@ fn label(x: f64, text: &str, svg: &mut String) {
     );
 }
 
-fn legend(names: &[&str]) -> String {
+fn legend(bars: &[Bar<'_>]) -> String {
     let mut out = String::from("<ul class=\"legend\">");
-    for (place, name) in names.iter().enumerate() {
+    for (place, bar) in bars.iter().enumerate() {
         let _ = write!(
             out,
-            "<li><svg class=\"swatch\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"bar b{}\" width=\"10\" height=\"10\"/></svg>{}</li>",
-            place % 4,
-            escape(name)
+            "<li><svg class=\"swatch\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"bar {}\" width=\"10\" height=\"10\"/></svg>{}</li>",
+            class(place, *bar),
+            escape(&bar.title())
         );
     }
     out.push_str("</ul>");
