@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Nanoseconds since 1970, of the zone's own clock where the zone is unknown.
-    nanoseconds: i128,
+    /// Nanoseconds since 1970 (years 1678 to 2262), of the log's own clock where the zone is unknown.
+    nanoseconds: i64,
     /// Whether the zone was written.
     pub zoned: bool,
 }
@@ -19,11 +19,11 @@ impl Moment {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Ok(instant) = text.parse::<jiff::Timestamp>() {
-            return Some(Self { nanoseconds: instant.as_nanosecond(), zoned: true });
+            return Some(Self { nanoseconds: i64::try_from(instant.as_nanosecond()).ok()?, zoned: true });
         }
         let civil: jiff::civil::DateTime = text.parse().ok()?;
         let instant = jiff::tz::TimeZone::UTC.to_timestamp(civil).ok()?;
-        Some(Self { nanoseconds: instant.as_nanosecond(), zoned: false })
+        Some(Self { nanoseconds: i64::try_from(instant.as_nanosecond()).ok()?, zoned: false })
     }
 
     /// Which comes first, where that can be told.
@@ -42,7 +42,7 @@ pub struct Event {
 }
 
 /// A timestamp with the index that breaks its ties.
-type Stamp = (i128, Option<u64>);
+type Stamp = (i64, Option<u64>);
 
 /// The earliest of some events, under each order that could apply to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

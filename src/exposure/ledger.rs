@@ -104,6 +104,7 @@ impl<'a> Ledger<'a> {
                 .hint("give every contract of the log with --contracts")
         })?;
         let frozen = self.register.get(contract);
+        check_digest(observation, frozen, place)?;
         let channel = check_channel(observation, frozen, place)?;
         self.check_session(observation, contract, place)?;
         if self.is_repeated(observation, place)? {
@@ -280,6 +281,21 @@ impl<'a> Ledger<'a> {
             }
         }
     }
+}
+
+/// A log may say under which contract it was made: one that was edited since is refused.
+fn check_digest(observation: &Observation, frozen: &Frozen, place: &str) -> Result<(), Fault> {
+    let Some(logged) = observation.extra.get("contract_digest").and_then(serde_json::Value::as_str) else {
+        return Ok(());
+    };
+    if logged == frozen.contract.digest {
+        return Ok(());
+    }
+    Err(Fault::new(format!("session {}: the contract was edited after this observation", observation.session_id))
+        .at(place)
+        .got(&frozen.contract.digest)
+        .expected(logged)
+        .hint("judge the log by the contract that was frozen before it"))
 }
 
 fn check_channel(observation: &Observation, frozen: &Frozen, place: &str) -> Result<usize, Fault> {

@@ -58,6 +58,16 @@ fn an_edited_contract_and_an_empty_target_set_are_refused() {
 }
 
 #[test]
+fn a_contract_that_was_edited_after_an_observation_is_refused() {
+    let mut rows = log(vec![row("s", 1, "console", "Ada Quill")]);
+    let digest = rows.analyse().unwrap().0.contracts["k"].clone();
+    rows.observations[0]["contract_digest"] = json!(digest);
+    assert!(rows.analyse().is_ok());
+    rows.contracts[0]["authorized"] = json!([{"recipient": "requester", "target_id": "a"}]);
+    assert_refused(&rows, &["edited after this observation", &digest]);
+}
+
+#[test]
 fn a_session_has_one_contract_condition_and_pair_key() {
     let first = with(row("s", 1, "console", "x"), json!({"condition": "on", "pair_key": {"item": 1, "seed": 2}}));
     let mut rows = log(vec![first.clone(), with(first.clone(), json!({"pair_key": {"seed": 2, "item": 1}}))]);
