@@ -45,7 +45,7 @@ impl Values {
             for (alias, form) in forms {
                 // A contract may write its own values plainly whatever its payloads' locale.
                 let value = declared(form.trim(), target.kind, &values.notation)
-                    .or_else(|| declared(form.trim(), target.kind, &Notation::default()));
+                    .or_else(|| declared(form.trim(), target.kind, &typed::notation(None)));
                 if let Some(value) = value {
                     values.want(&value);
                     values.by_key.entry(value.key()).or_default().push(Declared { target: index, alias, value });

@@ -13,9 +13,8 @@ use super::partial::Parts;
 use super::pattern::{Pattern, patterns, wordings};
 use super::reading::{Reading, readings};
 use super::sieve::Sieve;
-use super::typed::Notation;
 use super::wording::Wordings;
-use super::{Match, Tier, boundary, negation};
+use super::{Match, Tier, boundary, negation, typed};
 use crate::contract::{Contract, Target, TargetKind};
 use crate::error::{Error, Result};
 
@@ -59,7 +58,7 @@ impl Matcher {
             .collect();
         let forms = targets.iter().enumerate().flat_map(|(index, target)| wordings(index, target));
         let wordings = Wordings::new(forms);
-        let notation = contract.locale.as_deref().and_then(Notation::of).unwrap_or_default();
+        let notation = typed::notation(contract.locale.as_deref());
         let values = Values::new(&targets, notation);
         let parts = Parts::new(&targets)?;
         let texts: Vec<&str> = patterns.iter().map(|pattern| pattern.text.as_str()).collect();

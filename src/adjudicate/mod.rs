@@ -4,6 +4,18 @@
 //! In: a [`Contract`](crate::contract::Contract) and a payload. Out: [`Match`]es with byte spans of the original payload,
 //! [`Disclosure`]s to the wrong recipient, a [`Decision`]. Pure: no files, no clock, no randomness.
 //! Source: ASLEval, section 3.3 (arXiv 2609.18864).
+//!
+//! | form in the payload | tier |
+//! |---|---|
+//! | the declared characters, also behind the payload's own JSON escapes | exact |
+//! | other case, width, accents' composition, spaces, hyphens, emphasis, `snake_case`, grouping of account numbers | normalized |
+//! | a label inflected, joined (`nightshift`) or written apart, its content words in another order with only small words between, its acronym or expansion where the label gives both; `Surname, Given` | normalized |
+//! | an equal amount, number, percentage, date, time, duration, telephone number or spelled-out address with one reading | typed |
+//! | any of the first two behind percent, HTML, string escapes, base64, hexadecimal | encoded |
+//! | masked digits or address, initials, surname, the base form of a label in `-ing`, a label's content words in one clause with other words between | partial |
+//!
+//! [`Matcher::find`] reads closely only what could hold a match: a sieve over the bytes looks for an anchor of each form (a
+//! run of letters that any spelling holds in one piece) and for a few digits of each number.
 
 use std::ops::Range;
 

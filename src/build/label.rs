@@ -1,7 +1,7 @@
 //! Keys of results as plain words: `last_message_time` and `lastMessageTime` as "last message time".
 
 /// Keys that are cut short in the results, written out.
-const WRITTEN_OUT: [(&str, &str); 18] = [
+const WRITTEN_OUT: [(&str, &str); 20] = [
     ("acct", "account"),
     ("doc", "document"),
     ("prov", "provider"),
@@ -18,6 +18,8 @@ const WRITTEN_OUT: [(&str, &str); 18] = [
     ("msg", "message"),
     ("num", "number"),
     ("qty", "quantity"),
+    ("req", "request"),
+    ("addr", "address"),
     ("temp", "temperature"),
     ("ts", "time"),
 ];
@@ -67,7 +69,7 @@ pub(super) fn singular(label: &str) -> String {
     if ["sses", "ches", "shes", "xes"].iter().any(|ending| label.ends_with(ending)) {
         return label[..label.len() - 2].to_owned();
     }
-    if is_plural(label) { label[..label.len() - 1].to_owned() } else { label.to_owned() }
+    if label.ends_with('s') && is_plural(label) { label[..label.len() - 1].to_owned() } else { label.to_owned() }
 }
 
 /// Many of one. Words that name many already, or a mass, stay.
@@ -82,8 +84,14 @@ pub(super) fn plural(label: &str) -> String {
     }
 }
 
-/// Whether a label names several things.
+/// Whether a label names several things: "changes detected" as well as "detected changes".
 pub(super) fn is_plural(label: &str) -> bool {
+    if let Some((head, participle)) = label.rsplit_once(' ')
+        && participle.ends_with("ed")
+        && participle.len() > 4
+    {
+        return is_plural(head);
+    }
     label.ends_with('s') && !["ss", "us", "is", "news", "address"].iter().any(|ending| label.ends_with(ending))
 }
 
@@ -104,7 +112,7 @@ pub(super) fn listed(items: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{listed, plural, singular, words};
+    use super::{is_plural, listed, plural, singular, words};
 
     #[test]
     fn keys_become_plain_words() {
@@ -122,6 +130,7 @@ mod tests {
         }
         assert_eq!(singular("status"), "status");
         assert_eq!(singular("history"), "history");
+        assert!(is_plural("changes detected") && !is_plural("change detected") && !is_plural("status"));
     }
 
     #[test]

@@ -126,7 +126,14 @@ impl Maker<'_> {
     /// The first draft whose stage-2 row passes; keeps the SFT rows of both stages.
     fn chosen(&mut self, rng: &mut ChaCha8Rng) -> Result<Option<Draft>> {
         let mut failure = None;
-        for (draft, writer) in self.drafts(rng) {
+        let (drafts, frames) = self.drafts(rng);
+        let (mut drafts, mut frames) = (drafts.into_iter(), frames.into_iter());
+        loop {
+            let written = || {
+                let draft = frames.find_map(|frame| Draft::chosen(self.scene, frame, None, rng))?;
+                Some((draft, self.writer.to_owned()))
+            };
+            let Some((draft, writer)) = drafts.next().or_else(written) else { break };
             let turn = Message::assistant(draft.chosen.clone());
             let messages = self.prompt.iter().cloned().chain([turn]).collect();
             let row = examine_sft(sft_row(self.scene.trace, messages, Stage::Response, &writer), self.scene.ground);
@@ -147,20 +154,23 @@ impl Maker<'_> {
         Ok(None)
     }
 
-    /// Safe and complete answers of real runs first, then one of each frame, of the length of a rejected answer of a real run.
-    fn drafts(&self, rng: &mut ChaCha8Rng) -> Vec<(Draft, String)> {
+    /// Safe and complete answers of real runs first, then one of each frame. Beside a rejected answer of a real run those come
+    /// first that are nearest to its length.
+    fn drafts(&self, rng: &mut ChaCha8Rng) -> (Vec<(Draft, String)>, Vec<Frame>) {
         let of_runs = self.mined.iter().filter(|classed| classed.class == ResponseClass::SafeComplete);
         let mut drafts: Vec<(Draft, String)> = of_runs
             .map(|classed| (Draft::mined(classed.content, self.scene), format!("mined:{}", classed.model)))
             .collect();
-        let rejected = self.mined.iter().find(|classed| classed.class.kind().is_some());
-        let wanted = rejected.map(|classed| length(classed.content));
-        let mut frames = Frame::ALL;
+        let mut frames = Frame::ALL.to_vec();
         frames.shuffle(rng);
-        for frame in frames {
-            drafts.extend(Draft::chosen(self.scene, frame, wanted, rng).map(|draft| (draft, self.writer.to_owned())));
+        if let Some(rejected) = self.mined.iter().find(|classed| classed.class.kind().is_some()) {
+            let wanted = length(rejected.content);
+            let written = frames.drain(..).filter_map(|frame| Draft::chosen(self.scene, frame, Some(wanted), rng));
+            let mut written: Vec<(Draft, String)> = written.map(|draft| (draft, self.writer.to_owned())).collect();
+            written.sort_by_key(|(draft, _)| length(&draft.chosen).abs_diff(wanted));
+            drafts.append(&mut written);
         }
-        drafts
+        (drafts, frames)
     }
 
     fn selection(&self) -> Result<Examined<SftRow>> {

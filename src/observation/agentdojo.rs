@@ -1,4 +1,4 @@
-//! AgentDojo runs: one object a file with the suite, the pipeline, the user's and the injected task, and the messages.
+//! `AgentDojo` runs: one object a file with the suite, the pipeline, the user's and the injected task, and the messages.
 //!
 //! In: a row. Out: a [`SessionLog`]; `utility` and `security` are kept as they stand. No contract: a run does not say what is
 //! private.
@@ -52,7 +52,7 @@ pub fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<SessionLog, Fault> 
         }
     }
     let session = Session {
-        session_id: format!(
+        id: format!(
             "{}/{}/{}/{attack}/{injection}",
             run.suite_name,
             pipeline.as_deref().unwrap_or("unknown"),

@@ -1,4 +1,4 @@
-//! AgentLeak traces: each file is two sessions on one vault, a single agent and a coordinator with a worker.
+//! `AgentLeak` traces: each file is two sessions on one vault, a single agent and a coordinator with a worker.
 //!
 //! In: a file's JSON. Out: a [`SessionLog`]: one frozen contract (the vault's values outside the allowed fields are its
 //! targets), the observations of both sessions, the release's own labels. Channel C1 reaches the user; C2 (between
@@ -51,7 +51,8 @@ struct AllowedSet {
 
 #[derive(Deserialize)]
 struct Call {
-    call_id: String,
+    #[serde(rename = "call_id")]
+    id: String,
     #[serde(default)]
     timestamp: Option<String>,
     #[serde(default)]
@@ -107,6 +108,8 @@ pub fn parse(text: &str) -> Result<SessionLog, Fault> {
         targets: private.targets,
         authorized: Vec::new(),
         required: Vec::new(),
+        // American vaults and models: 06/17/1937 is a day in June.
+        locale: Some("en_US".to_owned()),
         digest: String::new(),
     };
     let frozen = contract.freeze().map_err(|error| Fault::new(error.to_string()))?;
@@ -140,7 +143,7 @@ impl File {
     }
 
     fn observe(&self, contract_id: &str, log: &mut SessionLog) {
-        let calls: BTreeMap<&str, &Call> = self.llm_calls.iter().map(|call| (call.call_id.as_str(), call)).collect();
+        let calls: BTreeMap<&str, &Call> = self.llm_calls.iter().map(|call| (call.id.as_str(), call)).collect();
         let mut next: BTreeMap<String, u64> = BTreeMap::new();
         for message in &self.channel_messages {
             let session_id = self.session_id(message);

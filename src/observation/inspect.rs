@@ -138,10 +138,7 @@ fn of_sample(text: &str, header: &Header, context: &Context<'_>) -> Result<Sessi
         }
     }
     let session = Session {
-        session_id: format!(
-            "{}/{id}/{epoch}",
-            header.eval_id.as_deref().or(header.run_id.as_deref()).unwrap_or(context.file)
-        ),
+        id: format!("{}/{id}/{epoch}", header.eval_id.as_deref().or(header.run_id.as_deref()).unwrap_or(context.file)),
         contract_id: context.contract_id,
         pair_key: Some(serde_json::json!({"item": id, "seed": epoch})),
         condition: None,

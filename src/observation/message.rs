@@ -85,7 +85,7 @@ struct Part {
 
 /// What is known of a session beside its messages.
 pub(super) struct Session<'a> {
-    pub session_id: String,
+    pub id: String,
     pub contract_id: &'a str,
     pub pair_key: Option<Value>,
     pub condition: Option<String>,
@@ -136,7 +136,7 @@ impl Session<'_> {
 
     fn observation(&self, left: Left, request: u32, index: u64) -> Observation {
         Observation {
-            session_id: self.session_id.clone(),
+            session_id: self.id.clone(),
             contract_id: self.contract_id.to_owned(),
             request,
             index: Some(index),
@@ -214,14 +214,31 @@ impl Part {
     }
 }
 
-/// A string's content, or any other value but null as it is written.
+/// A string's content, or any other value but null as it is written, without the blanks of a printer.
 fn text_of(raw: Option<&RawValue>) -> Option<String> {
     let raw = raw?.get();
     match raw.as_bytes().first() {
         Some(b'n') => None,
         Some(b'"') => serde_json::from_str(raw).ok(),
-        _ => Some(raw.to_owned()),
+        _ => Some(without_blanks(raw)),
     }
+}
+
+/// Blanks between the tokens of valid JSON say nothing; numbers stay as written.
+fn without_blanks(raw: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let mut text = raw.to_owned();
+    text.retain(|character| {
+        let is_escaped = std::mem::take(&mut escaped);
+        match character {
+            '"' if !is_escaped => in_string = !in_string,
+            '\\' if in_string && !is_escaped => escaped = true,
+            _ if !in_string => return !character.is_ascii_whitespace(),
+            _ => {}
+        }
+        true
+    });
+    text
 }
 
 impl Message {
@@ -274,7 +291,7 @@ impl Message {
             Some(text) => left.push(plain(if has_calls { "rationale" } else { "response" }, text)),
             None if has_calls => {}
             None => {
-                left.push(Left { payload: Value::Null, status: Status::Missing, ..plain("response", String::new()) })
+                left.push(Left { payload: Value::Null, status: Status::Missing, ..plain("response", String::new()) });
             }
         }
         for call in calls {

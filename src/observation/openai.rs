@@ -75,7 +75,7 @@ pub fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<SessionLog, Fault> 
         extra.insert("model".to_owned(), model.into());
     }
     let session = Session {
-        session_id: id.unwrap_or_else(|| format!("{}/{}", context.file, row.index)),
+        id: id.unwrap_or_else(|| format!("{}/{}", context.file, row.index)),
         contract_id: context.contract_id,
         pair_key: record.pair_key,
         condition: record.condition,

@@ -56,7 +56,7 @@ pub struct Run<'a> {
 /// A [`Fault`] for a row that is no object or has no id.
 pub fn parse(row: &Row<'_>, run: &Run<'_>) -> Result<Vec<Response>, Fault> {
     if row.text == "null" {
-        return Ok(vec![run.failed(None, run.model, "the run left no result for this row")]);
+        return Ok(vec![run.failed(None, "the run left no result for this row")]);
     }
     let members: BTreeMap<String, &RawValue> =
         serde_json::from_str(row.text).map_err(|_| Fault::new("a run result must be an object or null"))?;
@@ -70,7 +70,7 @@ pub fn parse(row: &Row<'_>, run: &Run<'_>) -> Result<Vec<Response>, Fault> {
         match serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get()) {
             Ok(inner) => responses.extend(run.responses(&fields_of(&inner), trace_id)?),
             Err(_) if value.get() == "null" => {
-                responses.push(run.failed(trace_id, run.model, "the run left no result for this id"));
+                responses.push(run.failed(trace_id, "the run left no result for this id"));
             }
             Err(_) => {
                 return Err(Fault::new("the row has no id").expected(format!("one of: {}", IDS.join(", "))));
@@ -93,9 +93,8 @@ impl Run<'_> {
         let get = |names: &[&str]| names.iter().find_map(|name| fields.get(*name).filter(|value| !value.is_null()));
         let inner =
             fields.get("metadata").and_then(|metadata| metadata.get("id").or_else(|| metadata.get("Trajectory ID")));
-        let trace_id = match get(IDS).or(inner).and_then(|id| self.trace_id(id)).or(known) {
-            Some(id) => id,
-            None => return Err(Fault::new("the row has no id").expected(format!("one of: {}", IDS.join(", ")))),
+        let Some(trace_id) = get(IDS).or(inner).and_then(|id| self.trace_id(id)).or(known) else {
+            return Err(Fault::new("the row has no id").expected(format!("one of: {}", IDS.join(", "))));
         };
         let model = get(MODELS).and_then(Value::as_str).unwrap_or(self.model).to_owned();
         let error = get(ERRORS).and_then(error_text);
@@ -115,8 +114,8 @@ impl Run<'_> {
         Ok(responses)
     }
 
-    fn failed(&self, trace_id: Option<String>, model: &str, reason: &str) -> Response {
-        Response { trace_id, model: model.to_owned(), stage: 2, content: None, error: Some(reason.to_owned()) }
+    fn failed(&self, trace_id: Option<String>, reason: &str) -> Response {
+        Response { trace_id, model: self.model.to_owned(), stage: 2, content: None, error: Some(reason.to_owned()) }
     }
 
     fn trace_id(&self, id: &Value) -> Option<String> {

@@ -59,7 +59,7 @@ fn target(leaf: &Leaf, pointer: String, item: &str) -> Target {
             tools: Vec::new(),
             pointers: vec![pointer],
             field: Some(field(leaf)),
-            role: None,
+            ..Provenance::default()
         },
     }
 }

@@ -31,7 +31,7 @@ pub enum Format {
     /// Run results of TOP-Bench's reference runner: one row an id, with the selected tools and the final response.
     #[value(name = "topbench-run")]
     TopBenchRun,
-    /// AgentLeak: one object a file with `llm_calls` and `channel_messages`; two sessions each.
+    /// `AgentLeak`: one object a file with `llm_calls` and `channel_messages`; two sessions each.
     #[value(name = "agentleak")]
     AgentLeak,
     /// Chat-completions logs: rows with `messages`, with or without `response.choices`.
@@ -39,7 +39,7 @@ pub enum Format {
     OpenAiChat,
     /// Inspect logs: an `.eval` archive or one JSON object with `eval` and `samples`.
     Inspect,
-    /// AgentDojo runs: one object a file with `suite_name`, `user_task_id`, `messages`.
+    /// `AgentDojo` runs: one object a file with `suite_name`, `user_task_id`, `messages`.
     #[value(name = "agentdojo")]
     AgentDojo,
 }

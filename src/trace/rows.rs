@@ -91,32 +91,21 @@ impl<'a> Rows<'a> {
     /// [`Error::Read`].
     pub fn new(mut reader: impl BufRead + 'a, place: &str) -> Result<Self> {
         let failed = |source| Error::read(Path::new(place), source);
-        let mut first = Vec::new();
-        // Three bytes at once, however small the reader's pieces are.
-        reader.by_ref().take(3).read_to_end(&mut first).map_err(failed)?;
-        let (mut line, mut byte) = (1, 0);
-        if first == b"\xef\xbb\xbf" {
-            byte = 3;
-            first.clear();
-        }
-        let layout = loop {
-            let rest = first.trim_ascii_start();
-            if let Some(&start) = rest.first() {
-                let blank = first.len() - rest.len();
-                line += line_breaks(&first[..blank]);
-                byte += blank as u64;
-                first.drain(..blank);
-                break Layout::of(start);
-            }
-            line += line_breaks(&first);
-            byte += first.len() as u64;
-            first.clear();
-            if reader.by_ref().take(1).read_to_end(&mut first).map_err(failed)? == 0 {
-                break Layout::Done;
-            }
+        let Start { line, byte, mut first } = Start::find(&mut reader).map_err(failed)?;
+        let mut layout = match first.first() {
+            None => Layout::Done,
+            Some(b'[') => Layout::Array,
+            Some(_) => Layout::Lines,
         };
+        if first.starts_with(b"{") {
+            reader.read_until(b'\n', &mut first).map_err(failed)?;
+            // An object that its first line does not end is one over several lines.
+            if check(&first).is_err_and(|error| error.is_eof()) {
+                layout = Layout::Values;
+            }
+        }
         let mut rows = Self {
-            reader: Box::new(std::io::empty()),
+            reader: Box::new(Cursor::new(first).chain(reader)),
             place: place.to_owned(),
             layout,
             line,
@@ -126,14 +115,6 @@ impl<'a> Rows<'a> {
             cut: None,
             faults: Vec::new(),
         };
-        if layout == Layout::Lines && first.starts_with(b"{") {
-            reader.read_until(b'\n', &mut first).map_err(failed)?;
-            // An object that its first line does not end is one over several lines.
-            if check(&first).is_err_and(|error| error.is_eof()) {
-                rows.layout = Layout::Values;
-            }
-        }
-        rows.reader = Box::new(Cursor::new(first).chain(reader));
         if layout == Layout::Array {
             rows.skip(1)?;
         }
@@ -327,7 +308,8 @@ impl<'a> Rows<'a> {
 
     /// The fault of the value in the buffer, which starts at `line` and `byte`.
     fn fault(&self, error: &NotJson, line: usize, byte: u64) -> Fault {
-        let before = &self.buffer[..error.offset(&self.buffer)];
+        // What never ends is told by where it starts.
+        let before = if error.is_eof() { &[] } else { &self.buffer[..error.offset(&self.buffer)] };
         let place = format!("{}:{} (byte {})", self.place, line + line_breaks(before), byte + before.len() as u64);
         match error {
             NotJson::Text(_) => Fault::new("not UTF-8 text").at(place),
@@ -339,9 +321,33 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl Layout {
-    fn of(start: u8) -> Self {
-        if start == b'[' { Self::Array } else { Self::Lines }
+/// Where the content starts: after a byte-order mark and blanks.
+struct Start {
+    line: usize,
+    byte: u64,
+    /// One to three bytes from there on; empty at the end of the file.
+    first: Vec<u8>,
+}
+
+impl Start {
+    fn find(reader: &mut impl BufRead) -> std::io::Result<Self> {
+        let mut start = Self { line: 1, byte: 0, first: Vec::new() };
+        // Three bytes at once, however small the reader's pieces are.
+        reader.by_ref().take(3).read_to_end(&mut start.first)?;
+        if start.first == b"\xef\xbb\xbf" {
+            start.byte = 3;
+            start.first.clear();
+            reader.by_ref().take(1).read_to_end(&mut start.first)?;
+        }
+        loop {
+            let blank = start.first.len() - start.first.trim_ascii_start().len();
+            start.line += line_breaks(&start.first[..blank]);
+            start.byte += blank as u64;
+            start.first.drain(..blank);
+            if !start.first.is_empty() || reader.by_ref().take(1).read_to_end(&mut start.first)? == 0 {
+                return Ok(start);
+            }
+        }
     }
 }
 
@@ -378,7 +384,7 @@ fn check(bytes: &[u8]) -> Result<(), NotJson> {
 }
 
 fn line_breaks(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|&&byte| byte == b'\n').count()
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// The text of a `serde_json` error without its position (it counts from the row) and without the offending string (it may

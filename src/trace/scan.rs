@@ -6,53 +6,54 @@
 #[derive(Default)]
 pub(super) struct Scan {
     depth: usize,
-    in_string: bool,
-    escaped: bool,
-    /// A string, or anything within brackets, was seen; otherwise a comma, a bracket or a blank ends the value.
-    is_composed: bool,
-    /// The value has a byte before the one at hand.
-    is_begun: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// Before the first byte.
+    #[default]
+    Start,
+    /// In a number or a word: a comma, a bracket or a blank ends it.
+    Scalar,
+    /// Within brackets, outside strings.
+    Outside,
+    String,
+    /// After a backslash in a string.
+    Escape,
 }
 
 impl Scan {
     /// Whether the end of the file ends it.
     pub fn is_scalar(&self) -> bool {
-        !self.is_composed
+        matches!(self.state, State::Start | State::Scalar)
     }
 
     /// The byte after the value's last one, if it is in this chunk.
     pub fn end(&mut self, chunk: &[u8]) -> Option<usize> {
         for (at, &byte) in chunk.iter().enumerate() {
-            if self.in_string {
-                if self.escaped {
-                    self.escaped = false;
-                } else if byte == b'\\' {
-                    self.escaped = true;
-                } else if byte == b'"' {
-                    self.in_string = false;
-                    if self.depth == 0 {
-                        return Some(at + 1);
-                    }
-                }
-                continue;
-            }
-            match byte {
-                b'{' | b'[' => {
+            self.state = match (self.state, byte) {
+                (State::String, b'\\') => State::Escape,
+                (State::String, b'"') if self.depth == 0 => return Some(at + 1),
+                (State::String, b'"') => State::Outside,
+                (State::Escape | State::String, _) => State::String,
+                (_, b'"') => State::String,
+                (_, b'{' | b'[') => {
                     self.depth += 1;
-                    self.is_composed = true;
+                    State::Outside
                 }
-                b'"' => {
-                    self.in_string = true;
-                    self.is_composed = true;
+                (State::Outside, b'}' | b']') if self.depth == 1 => return Some(at + 1),
+                (State::Outside, b'}' | b']') => {
+                    self.depth -= 1;
+                    State::Outside
                 }
-                b'}' | b']' if self.depth > 1 => self.depth -= 1,
-                b'}' | b']' if self.depth == 1 => return Some(at + 1),
+                (State::Outside, _) => State::Outside,
                 // Of no use as a first byte, but taken: a reader must get on.
-                b'}' | b']' | b',' if self.depth == 0 => return Some(if self.is_begun { at } else { at + 1 }),
-                _ if self.depth == 0 && byte.is_ascii_whitespace() => return Some(at),
-                _ => {}
-            }
-            self.is_begun = true;
+                (State::Start, b'}' | b']' | b',') => return Some(at + 1),
+                (State::Scalar, b'}' | b']' | b',') => return Some(at),
+                (_, byte) if byte.is_ascii_whitespace() => return Some(at),
+                _ => State::Scalar,
+            };
         }
         None
     }

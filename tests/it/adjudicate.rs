@@ -334,7 +334,7 @@ const PIECES: &[&str] = &[
 const SEPARATORS: &[&str] = &[" ", " ", " ", ", ", ". ", "\n", "\n\n", "-", "/", "", "\",\"", "* "];
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..Default::default() })]
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 100, ..Default::default() })]
     #[test]
     fn the_fast_path_finds_what_the_slow_path_finds(
         parts in proptest::collection::vec((0..PIECES.len(), 0..SEPARATORS.len(), 0..12_usize), 1..14),

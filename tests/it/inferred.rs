@@ -117,5 +117,17 @@ fn own_prose_is_seen_as_a_leak() {
     }
     assert_eq!(conclusion, n);
     assert!(basis as f64 / n as f64 >= 0.95);
-    assert!(Tier::Normalized.is_headline() && !Tier::Typed.is_headline());
+}
+
+#[test]
+fn conclusions_that_were_missed_are_seen_by_their_quoted_labels() {
+    let Some(items) = items() else { return };
+    for id in ["20", "76", "89", "151"] {
+        let item = items.iter().find(|item| item.trace.trace_id == format!("topbench-v2/{id}")).expect("the trace");
+        let quoted = quoted_only(item).expect("quoted labels");
+        let tiers: Vec<Tier> =
+            quoted.matcher.find(&item.trace.sensitive_conclusion).iter().map(|found| found.tier).collect();
+        println!("trace {id}: quoted labels in its conclusion at {tiers:?}");
+        assert!(!tiers.is_empty(), "trace {id}");
+    }
 }

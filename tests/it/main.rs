@@ -22,6 +22,7 @@ mod inferred;
 mod kernel;
 mod loss;
 mod model;
+mod observation;
 mod prompt;
 mod recipe;
 mod report;

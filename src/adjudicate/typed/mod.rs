@@ -6,6 +6,7 @@
 //! required value a number equals a number, whatever its currency or unit.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -43,6 +44,11 @@ const TELLING_DIGITS: usize = 4;
 const SHORTEST_NATIONAL: usize = 8;
 /// Digits of a country's code.
 const LONGEST_CODE: usize = 3;
+
+/// The notation of a declared locale, or that of English.
+pub(super) fn notation(locale: Option<&str>) -> Notation {
+    locale.and_then(Notation::of).unwrap_or_else(|| ENGLISH.clone())
+}
 
 impl Value {
     /// Whether `seen` in a text is this declared value.
@@ -86,6 +92,9 @@ fn is_national_of(long: &str, international: bool, short: &str) -> bool {
         && long.strip_suffix(national).is_some_and(|code| (1..=LONGEST_CODE).contains(&code.len()))
 }
 
+/// The notation without a declared locale; its patterns are compiled once.
+static ENGLISH: LazyLock<Notation> = LazyLock::new(Notation::default);
+
 /// What to look for in a text: any set of kinds.
 #[expect(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,10 +117,7 @@ pub(super) type Seen = (Value, Range<usize>);
 /// All dates, times and numbers of a text, in the notation of English.
 pub(super) fn values(text: &str) -> Vec<Seen> {
     let wanted = Wanted { numbers: true, moments: true, ..Wanted::default() };
-    seen(text, wanted, &Notation::default())
-        .into_iter()
-        .filter(|(value, _)| !matches!(value, Value::Money(..)))
-        .collect()
+    seen(text, wanted, &ENGLISH).into_iter().filter(|(value, _)| !matches!(value, Value::Money(..))).collect()
 }
 
 /// All values of the wanted kinds.

@@ -63,7 +63,7 @@ pub fn multiply(output: Output<'_>, left: View<'_>, right: View<'_>, scale: f32,
             pack_left(&mut packed, left, first_row, rows, &inner);
             let chunk = Chunk { left: &packed, rows, inner, scale, parts, add: add || first > 0 };
             let target = Target { start: &raw mut values[first_row * stride], stride };
-            chunk.multiply(right, &target);
+            chunk.multiply(right, target);
         }
     }
 }
@@ -87,6 +87,7 @@ struct Chunk<'a> {
 }
 
 /// Where a chunk's rows go. Shared by tasks that write to different columns.
+#[derive(Clone, Copy)]
 struct Target {
     start: *mut f32,
     stride: usize,
@@ -94,11 +95,13 @@ struct Target {
 
 // SAFETY: each task writes to its own columns only.
 unsafe impl Sync for Target {}
+// SAFETY: as above.
+unsafe impl Send for Target {}
 
 impl Target {
     /// # Safety
-    /// The row and the columns lie within the output, and no other task has these columns.
-    unsafe fn row(&self, row: usize, columns: &std::ops::Range<usize>) -> &mut [f32] {
+    /// The row and the columns lie within the output, which outlives the slice, and nobody else has these columns.
+    unsafe fn row<'output>(self, row: usize, columns: &std::ops::Range<usize>) -> &'output mut [f32] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.stride + columns.start), columns.len()) }
     }
@@ -109,7 +112,7 @@ thread_local! {
 }
 
 impl Chunk<'_> {
-    fn multiply(&self, right: View<'_>, target: &Target) {
+    fn multiply(&self, right: View<'_>, target: Target) {
         let depth = self.inner.len().div_ceil(INNER);
         (0..right.columns.div_ceil(SIDE)).into_par_iter().for_each(|block| {
             let columns = block * SIDE..((block + 1) * SIDE).min(right.columns);
@@ -122,7 +125,7 @@ impl Chunk<'_> {
     }
 
     /// All rows of the chunk against one packed block of columns.
-    fn columns(&self, right: &[Block], depth: usize, columns: &std::ops::Range<usize>, target: &Target) {
+    fn columns(&self, right: &[Block], depth: usize, columns: &std::ops::Range<usize>, target: Target) {
         let tiles = Tiles::configure();
         let mut square = Square::ZERO;
         for (index, left) in self.left.chunks(2 * depth).enumerate() {
