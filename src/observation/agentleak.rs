@@ -101,7 +101,6 @@ pub fn parse(text: &str) -> Result<SessionLog, Fault> {
     let contract = Contract {
         contract_id: contract_id.clone(),
         trace_id: None,
-        locale: None,
         budget: 20,
         expected_outlet: Some(OUTLET.to_owned()),
         channels: channels(&file.channel_messages),
