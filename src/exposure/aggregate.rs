@@ -161,7 +161,9 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
     let olf_positive = sessions.iter().filter(|scored| scored.session.olf.is_some_and(|olf| olf > 0.0)).count();
     let with_outlet = sessions.iter().filter(|scored| scored.session.olf.is_some()).count();
     let mut paths = Paths::default();
-    sessions.iter().for_each(|scored| paths.extend(&scored.session.paths));
+    for scored in sessions {
+        paths.extend(&scored.session.paths);
+    }
     let complete = sessions.iter().filter(|scored| !scored.session.incomplete).count();
     Group {
         n: sessions.len(),
@@ -177,7 +179,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
             .map(|view| {
                 let [coverage, missed] =
                     ["coverage", "missed"].map(|of| answers.take(&format!("{}/{of}", view.name())));
-                (view, ViewFigures::new(coverage, missed))
+                (view, ViewFigures::new(coverage, &missed))
             })
             .collect(),
         recognition: sessions.iter().any(|scored| scored.session.recognition.is_some()).then(|| RecognitionFigures {
@@ -236,11 +238,11 @@ fn bounds(sessions: &[&Scored]) -> GroupBounds {
 }
 
 impl ViewFigures {
-    fn new(coverage: Figure, missed: Figure) -> Self {
+    fn new(coverage: Figure, missed: &Figure) -> Self {
         let interval = |figure: &Figure| Some([figure.low?, figure.high?]);
         Self {
             coverage_interval: interval(&coverage),
-            missed_interval: interval(&missed),
+            missed_interval: interval(missed),
             coverage: coverage.mean,
             missed: missed.mean,
             n: coverage.n,

@@ -211,7 +211,9 @@ fn ends(estimate: &Estimate) -> Option<[f64; 2]> {
 
 fn table(pairs: &[(String, String)]) -> Confusion {
     let mut table = Confusion::default();
-    pairs.iter().for_each(|(a, b)| table.add(a, b, 1));
+    for (a, b) in pairs {
+        table.add(a, b, 1);
+    }
     table
 }
 

@@ -104,7 +104,9 @@ pub fn events(files: &Files, sessions: &BTreeSet<String>) -> Result<BTreeMap<Str
             events.entry(observation.session_id.clone()).or_default().push(event);
         },
     )?;
-    events.values_mut().for_each(|events| EventView::sort(events));
+    for events in events.values_mut() {
+        EventView::sort(events);
+    }
     Ok(events)
 }
 
@@ -181,9 +183,8 @@ fn admit(
     for (line, observation) in rows {
         match ledger.admit(&observation, &format!("{place}:{line}")) {
             Ok(Some(admission)) => admitted.push((observation, admission)),
-            Ok(None) => {}
             Err(fault) if faults.len() < SHOWN_FAULTS => faults.push(fault),
-            Err(_) => {}
+            Ok(None) | Err(_) => {}
         }
     }
     if faults.is_empty() { Ok(admitted) } else { Err(Error::Invalid(faults)) }

@@ -102,7 +102,9 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, extras: &Extras
     let outlet = frozen.expected_outlet().map(|channel| visible_found(log, frozen, channel));
     let kinds = kinds(log);
     let mut paths = Paths::default();
-    kinds.values().for_each(|kind| paths.add(*kind));
+    for kind in kinds.values() {
+        paths.add(*kind);
+    }
     let observed = Observed { log, frozen, exposed: &exposed, outlet: outlet.as_ref(), extras };
     let session = Session {
         session_id: id.to_owned(),

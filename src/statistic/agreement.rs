@@ -54,7 +54,7 @@ impl Confusion {
         (self.total() > 0).then(|| equal as f64 / self.total() as f64)
     }
 
-    /// (p_o - p_e) / (1 - p_e); `None` when both sides know one class only, where chance alone agrees always.
+    /// `(p_o - p_e) / (1 - p_e)`; `None` when both sides know one class only, where chance alone agrees always.
     pub fn kappa(&self) -> Option<f64> {
         let total = self.total() as f64;
         let (mut first, mut second): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
