@@ -83,12 +83,13 @@ fn payloads(values: &[String], stream: &mut Stream) -> Vec<String> {
                 text.push_str(WORDS[stream.next(WORDS.len())]);
                 text.push(' ');
             }
-            match stream.next(4) {
-                0 => text += &format!("number {} ", stream.next(100_000)),
-                1 => text += &format!("at {}:{:02} ", stream.next(24), stream.next(60)),
-                2 => text += &format!("${}.50 ", stream.next(900)),
-                _ => {}
-            }
+            let value = match stream.next(4) {
+                0 => format!("number {} ", stream.next(100_000)),
+                1 => format!("at {}:{:02} ", stream.next(24), stream.next(60)),
+                2 => format!("${}.50 ", stream.next(900)),
+                _ => String::new(),
+            };
+            text.push_str(&value);
             text.push_str(if json { "\"}, " } else { ".\n" });
         }
         if stream.next(RARITY) == 0 {

@@ -1,5 +1,5 @@
 //! Rows of files made elsewhere, whatever their form: messages, prompt with completion, preference pairs with an explicit or an
-//! implicit prompt (TRL), and ShareGPT's `conversations`; turns as lists of messages or as plain text.
+//! implicit prompt (TRL), and `ShareGPT`'s `conversations`; turns as lists of messages or as plain text.
 //!
 //! In: a JSON row. Out: [`Row`].
 
@@ -93,7 +93,7 @@ fn turns(value: &Value, speaker: Role) -> Option<Vec<Message>> {
     }
 }
 
-/// `{"role", "content"}`, or ShareGPT's `{"from", "value"}`.
+/// `{"role", "content"}`, or `ShareGPT`'s `{"from", "value"}`.
 fn turn(value: &Value) -> Option<Message> {
     let speaker = value.get("role").or_else(|| value.get("from"))?.as_str()?;
     let role = match speaker {

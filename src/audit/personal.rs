@@ -13,6 +13,12 @@ const FEWEST_LETTERS: usize = 40;
 const OTHER_SCRIPT: f64 = 0.3;
 /// Share of words that are English function words, below which a text of words is not English.
 const FUNCTION_WORDS: f64 = 0.06;
+/// Words that every English text of some length holds.
+const COMMON: [&str; 36] = [
+    "the", "a", "an", "of", "to", "in", "on", "at", "for", "from", "with", "by", "and", "or", "is", "are", "was", "it",
+    "this", "that", "these", "i", "you", "your", "here", "as", "be", "have", "has", "not", "all", "what", "them",
+    "they", "if", "can",
+];
 
 /// Addresses of mail, telephone, card, account and social security numbers, and IP addresses.
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled in a test")]
@@ -46,17 +52,13 @@ pub(super) fn is_english(answer: &str) -> bool {
     if others as f64 / letters.len() as f64 > OTHER_SCRIPT {
         return false;
     }
-    const COMMON: [&str; 36] = [
-        "the", "a", "an", "of", "to", "in", "on", "at", "for", "from", "with", "by", "and", "or", "is", "are", "was",
-        "it", "this", "that", "these", "i", "you", "your", "here", "as", "be", "have", "has", "not", "all", "what",
-        "them", "they", "if", "can",
-    ];
     let lower = answer.to_lowercase();
     // Only words of running text count: a list of names and numbers has no language.
     let words: Vec<&str> =
         lower.split(|letter: char| !letter.is_alphabetic() && letter != '\'').filter(|word| !word.is_empty()).collect();
     let common = words.iter().filter(|word| COMMON.contains(word)).count();
-    let sentences = answer.matches(['.', '!', '?']).count();
+    // A point within a number ends no sentence.
+    let sentences = answer.split_whitespace().filter(|word| word.ends_with(['.', '!', '?'])).count();
     common as f64 >= FUNCTION_WORDS * words.len() as f64 || sentences == 0
 }
 

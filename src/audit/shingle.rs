@@ -1,4 +1,4 @@
-//! Likeness of many texts without comparing each with each: MinHash signatures in bands.
+//! Likeness of many texts without comparing each with each: `MinHash` signatures in bands.
 //!
 //! In: texts. Out: for each, an earlier text whose word 5-grams overlap by at least a Jaccard similarity; exact keys for equality.
 //! Source: Broder, On the resemblance and containment of documents (1997).

@@ -11,7 +11,7 @@ use crate::adjudicate::find_value;
 /// A text, prepared.
 #[derive(Debug, Clone)]
 pub(super) struct Text<'a> {
-    text: Cow<'a, str>,
+    original: Cow<'a, str>,
     /// Its letters and digits alone, in lower case: numbers stand as one run, however they are grouped.
     bare: String,
     /// Nothing in it is escaped, emphasised or outside ASCII, so that its words stand in it as they are read.
@@ -24,12 +24,12 @@ impl<'a> Text<'a> {
         let text = text.into();
         let is_plain = text.is_ascii() && !text.contains(['\\', '*', '`']);
         let bare = text.chars().filter(char::is_ascii_alphanumeric).map(|sign| sign.to_ascii_lowercase()).collect();
-        Self { bare, is_plain, text }
+        Self { original: text, bare, is_plain }
     }
 
     /// The text itself.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.original
     }
 
     /// Bytes where the value stands.
@@ -37,7 +37,7 @@ impl<'a> Text<'a> {
         if let Some(range) = self.verbatim(value) {
             return Some(range);
         }
-        if self.lacks(value) { None } else { find_value(&self.text, value) }
+        if self.lacks(value) { None } else { find_value(&self.original, value) }
     }
 
     /// Whether the value stands in the text.
@@ -51,13 +51,13 @@ impl<'a> Text<'a> {
             return None;
         }
         let is_free = |neighbour: Option<char>| neighbour.is_none_or(|letter| " \n\"|;()".contains(letter));
-        self.text.match_indices(value).map(|(start, found)| start..start + found.len()).find(|range| {
-            let mut after = self.text[range.end..].chars();
+        self.original.match_indices(value).map(|(start, found)| start..start + found.len()).find(|range| {
+            let mut after = self.original[range.end..].chars();
             let is_ended = match after.next() {
                 Some('.' | ',') => after.next().is_none_or(char::is_whitespace),
                 next => is_free(next),
             };
-            is_ended && is_free(self.text[..range.start].chars().next_back())
+            is_ended && is_free(self.original[..range.start].chars().next_back())
         })
     }
 

@@ -150,9 +150,11 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
             }
             None => arguments.ask_model((&system, seed), &missing, completed),
         };
+        // Finishing the bar moves it to its end.
+        let answered = bar.position();
         bar.finish_and_clear();
         // What is answered is kept even if the work ended early; an older file is not given up for nothing.
-        if outcome.is_ok() || bar.position() > 0 {
+        if outcome.is_ok() || answered > 0 {
             output.write()?;
         }
         outcome?;

@@ -64,6 +64,7 @@ fn concepts(mut stems: Vec<Stem>) -> Vec<Stem> {
 }
 
 /// A leaf with how strongly it is asked for.
+#[expect(clippy::struct_excessive_bools, reason = "independent observations of one leaf")]
 pub(super) struct Scored<'a> {
     /// The leaf.
     pub leaf: &'a ReadLeaf,

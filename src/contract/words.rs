@@ -197,9 +197,15 @@ fn stem(word: &str) -> &str {
         if let Some(shorter) = stem.strip_suffix(ending)
             && shorter.len() >= shortest
         {
-            stem = shorter;
+            // The doubled letter goes with its ending, so that `transferred` can lose `er` as `transfer` does.
+            stem = if matches!(ending, "ing" | "ed") { single(shorter) } else { shorter };
         }
     }
+    single(stem)
+}
+
+/// Without the second of two equal letters at the end.
+fn single(stem: &str) -> &str {
     let bytes = stem.as_bytes();
     match bytes {
         [.., one, two] if one == two && one.is_ascii_alphabetic() && bytes.len() > 3 => &stem[..bytes.len() - 1],

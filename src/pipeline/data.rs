@@ -7,7 +7,6 @@ use crate::build::{self, Counts, Inputs, Writer};
 use crate::contract::{self, Contract};
 use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
-use crate::recipe::settings::Answers;
 use crate::run::{atomic, digest, jsonl};
 use crate::split::{self, Split};
 use crate::trace::{self, Format, Trace, Variant};
@@ -80,7 +79,7 @@ impl Pipeline<'_> {
 
     fn build(&mut self) -> Result<()> {
         let settings = self.recipe.build;
-        let unguarded = (settings.answers == Answers::Unguarded).then_some(settings.leaking);
+        let unguarded = settings.leaking;
         let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded);
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);

@@ -244,7 +244,8 @@ fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSett
         section.fault(fault.hint("train the base model in a recipe of its own"));
     }
     section.finish();
-    BuildSettings { answers, leaking: leaking.unwrap_or(Share::LEAKING) }
+    let leaking = (answers == Answers::Unguarded).then(|| leaking.unwrap_or(Share::LEAKING));
+    BuildSettings { answers, leaking }
 }
 
 fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {

@@ -44,7 +44,8 @@ pub struct BuildSettings {
     /// Which rows.
     pub answers: Answers,
     /// Share of unguarded answers that state the conclusion.
-    pub leaking: Share,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaking: Option<Share>,
 }
 
 /// A number in [0, 1).

@@ -201,7 +201,7 @@ impl<'a> Composer<'a> {
     ) -> Option<Placed<'a>> {
         let before = position.checked_sub(1).and_then(|before| outline.hops.get(before));
         let next = outline.hops.get(position);
-        let mut placed = self.placed(schema, rng)?;
+        let mut placed = Self::placed(schema, rng)?;
         let mut fields: Vec<(String, Value)> = Vec::new();
         let mut order: Vec<usize> = (0..schema.fields.len()).collect();
         order.shuffle(rng);
@@ -270,14 +270,14 @@ impl<'a> Composer<'a> {
     }
 
     fn noise(&self, schema: &'a Schema, rng: &mut ChaCha8Rng) -> Option<Placed<'a>> {
-        let mut placed = self.placed(schema, rng)?;
+        let mut placed = Self::placed(schema, rng)?;
         placed.parameters.push(schema.holder.clone());
         placed.result =
             schema.fields.iter().map(|field| (field.key.clone(), self.values.draw(&field.value, rng).into())).collect();
         Some(placed)
     }
 
-    fn placed(&self, schema: &'a Schema, rng: &mut ChaCha8Rng) -> Option<Placed<'a>> {
+    fn placed(schema: &'a Schema, rng: &mut ChaCha8Rng) -> Option<Placed<'a>> {
         Some(Placed {
             schema,
             name: schema.names.choose(rng)?,

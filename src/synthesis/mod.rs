@@ -155,11 +155,12 @@ impl Iterator for Scenarios {
     type Item = Result<Trace>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ready.is_empty() && self.next < self.request.count {
-            if let Err(error) = self.refill() {
-                self.next = self.request.count;
-                return Some(Err(error));
-            }
+        if self.ready.is_empty()
+            && self.next < self.request.count
+            && let Err(error) = self.refill()
+        {
+            self.next = self.request.count;
+            return Some(Err(error));
         }
         self.ready.pop_front().map(Ok)
     }

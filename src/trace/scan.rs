@@ -36,8 +36,7 @@ impl Scan {
                 (State::String, b'\\') => State::Escape,
                 (State::String, b'"') if self.depth == 0 => return Some(at + 1),
                 (State::String, b'"') => State::Outside,
-                (State::Escape | State::String, _) => State::String,
-                (_, b'"') => State::String,
+                (State::Escape | State::String, _) | (_, b'"') => State::String,
                 (_, b'{' | b'[') => {
                     self.depth += 1;
                     State::Outside

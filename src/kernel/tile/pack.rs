@@ -79,9 +79,9 @@ fn pack(operand: Operand<'_>, side: Side, first: usize, inner: Range<usize>, blo
         (first + line) * operand.line_stride + (inner.start + position) * operand.inner_stride
     };
     if whole && operand.inner_stride == 1 {
-        by_lines(std::array::from_fn(|line| &operand.data[at(line, 0)..][..INNER]), side, block);
+        by_lines(&std::array::from_fn(|line| &operand.data[at(line, 0)..][..INNER]), side, block);
     } else if whole && operand.line_stride == 1 {
-        by_positions(std::array::from_fn(|position| &operand.data[at(0, position)..][..LINES]), side, block);
+        by_positions(&std::array::from_fn(|position| &operand.data[at(0, position)..][..LINES]), side, block);
     } else {
         let mut values = [[0.0_f32; INNER]; LINES];
         for (line, row) in values.iter_mut().enumerate().take(operand.lines.saturating_sub(first)) {
@@ -89,7 +89,7 @@ fn pack(operand: Operand<'_>, side: Side, first: usize, inner: Range<usize>, blo
                 *value = operand.data[at(line, position)];
             }
         }
-        by_lines(std::array::from_fn(|line| values[line].as_slice()), side, block);
+        by_lines(&std::array::from_fn(|line| values[line].as_slice()), side, block);
     }
 }
 
@@ -97,20 +97,20 @@ type Rows = [__m512i; LINES];
 
 /// From lines of 32 values each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn by_lines(lines: [&[f32]; LINES], side: Side, block: &mut Block) {
+fn by_lines(lines: &[&[f32]; LINES], side: Side, block: &mut Block) {
     let mut high: Rows = [_mm512_setzero_si512(); LINES];
     let mut low = high;
-    for (line, values) in lines.into_iter().enumerate() {
+    for (line, values) in lines.iter().enumerate() {
         let (first, second) = (split(load(values)), split(load(&values[LINES..])));
         high[line] = narrowed(second.0, first.0);
         low[line] = narrowed(second.1, first.1);
     }
-    store(high, low, side == Side::Right, block);
+    store(&high, &low, side == Side::Right, block);
 }
 
 /// From positions of 16 values each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn by_positions(positions: [&[f32]; INNER], side: Side, block: &mut Block) {
+fn by_positions(positions: &[&[f32]; INNER], side: Side, block: &mut Block) {
     let mut high: Rows = [_mm512_setzero_si512(); LINES];
     let mut low = high;
     for pair in 0..LINES {
@@ -118,7 +118,7 @@ fn by_positions(positions: [&[f32]; INNER], side: Side, block: &mut Block) {
         high[pair] = beside(even.0, odd.0);
         low[pair] = beside(even.1, odd.1);
     }
-    store(high, low, side == Side::Left, block);
+    store(&high, &low, side == Side::Left, block);
 }
 
 #[target_feature(enable = "avx512f")]
@@ -159,8 +159,8 @@ fn beside(even: __m512, odd: __m512) -> __m512i {
 }
 
 #[target_feature(enable = "avx512f")]
-fn store(high: Rows, low: Rows, is_across: bool, block: &mut Block) {
-    let (high, low) = if is_across { (transposed(high), transposed(low)) } else { (high, low) };
+fn store(high: &Rows, low: &Rows, is_across: bool, block: &mut Block) {
+    let (high, low) = if is_across { (transposed(high), transposed(low)) } else { (*high, *low) };
     for (row, values) in block.0.chunks_exact_mut(LINES).zip(high.into_iter().chain(low)) {
         // SAFETY: 16 values of 32 bits, in a block aligned to 64 bytes.
         unsafe { _mm512_store_si512(row.as_mut_ptr().cast(), values) };
@@ -169,22 +169,22 @@ fn store(high: Rows, low: Rows, is_across: bool, block: &mut Block) {
 
 /// 16 x 16 values of 32 bits.
 #[target_feature(enable = "avx512f")]
-fn transposed(rows: Rows) -> Rows {
-    let mut pairs = rows;
+fn transposed(rows: &Rows) -> Rows {
+    let mut pairs = *rows;
     for index in 0..8 {
         let (first, second) = (rows[2 * index], rows[2 * index + 1]);
         pairs[2 * index] = _mm512_unpacklo_epi32(first, second);
         pairs[2 * index + 1] = _mm512_unpackhi_epi32(first, second);
     }
     // quads[4 q + c]: column c of each 128-bit lane, in rows 4 q to 4 q + 3.
-    let mut quads = rows;
+    let mut quads = *rows;
     for quad in (0..LINES).step_by(4) {
         quads[quad] = _mm512_unpacklo_epi64(pairs[quad], pairs[quad + 2]);
         quads[quad + 1] = _mm512_unpackhi_epi64(pairs[quad], pairs[quad + 2]);
         quads[quad + 2] = _mm512_unpacklo_epi64(pairs[quad + 1], pairs[quad + 3]);
         quads[quad + 3] = _mm512_unpackhi_epi64(pairs[quad + 1], pairs[quad + 3]);
     }
-    let mut columns = rows;
+    let mut columns = *rows;
     for column in 0..4 {
         let even = |a, b| _mm512_shuffle_i32x4::<0x88>(a, b);
         let odd = |a, b| _mm512_shuffle_i32x4::<0xDD>(a, b);

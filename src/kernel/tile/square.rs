@@ -66,6 +66,7 @@ impl Tiles {
     }
 
     /// `square = left right`, each two panels of `depth` blocks.
+    #[expect(clippy::unused_self, reason = "only configured registers can multiply")]
     pub fn multiply(&self, left: &[Block], right: &[Block], depth: usize, parts: Parts, square: &mut Square) {
         assert!(depth > 0 && left.len() >= 2 * depth && right.len() >= 2 * depth, "panels are too short");
         match parts {
