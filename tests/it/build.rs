@@ -236,18 +236,15 @@ fn answers_of_real_runs_are_classed_and_preferred_over_written_ones() {
     let (traces, contracts) = synthetic(4);
     let usual = all(&traces, &contracts, 5);
     let rejected = |built: &Built, trace: &Trace, kind| -> (String, String) {
-        let pairs = built.pairs.iter().map(Audited::row);
-        let pair = pairs
-            .filter(|pair| pair.trace_id.as_ref() == Some(&trace.trace_id) && pair.kind == Some(kind))
-            .next()
-            .unwrap();
+        let mut pairs = built.pairs.iter().map(Audited::row);
+        let pair =
+            pairs.find(|pair| pair.trace_id.as_ref() == Some(&trace.trace_id) && pair.kind == Some(kind)).unwrap();
         (pair.rejected[0].content.clone(), pair.writer_rejected.clone().unwrap())
     };
     let chosen = |built: &Built, trace: &Trace| -> (String, String) {
-        let rows = built.sft.iter().map(Audited::row);
+        let mut rows = built.sft.iter().map(Audited::row);
         let row = rows
-            .filter(|row| row.trace_id.as_ref() == Some(&trace.trace_id) && row.stage == Some(Stage::Response))
-            .next()
+            .find(|row| row.trace_id.as_ref() == Some(&trace.trace_id) && row.stage == Some(Stage::Response))
             .unwrap();
         (row.messages.last().unwrap().content.clone(), row.writer.clone().unwrap())
     };

@@ -110,7 +110,7 @@ fn donors_are_used_once_and_share_neither_group_nor_cross_a_part() {
             // The largest group takes half of a part at most.
             let group = |id: usize| if id % size < size / 4 { "big".to_owned() } else { format!("g{id}") };
             let groups: Vec<String> = (0..size).map(group).collect();
-            let part = |id: usize| if size >= 7 && id % 3 == 0 { Part::HeldOut } else { Part::Train };
+            let part = |id: usize| if size >= 7 && id.is_multiple_of(3) { Part::HeldOut } else { Part::Train };
             let pairings: Vec<Pairing<'_>> =
                 (0..size).map(|id| Pairing { id: &ids[id], part: Some(part(id)), group: &groups[id] }).collect();
             let found = donors(&pairings, Seed(seed));

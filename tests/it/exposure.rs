@@ -102,6 +102,7 @@ fn row(session: &str, request: u32, channel: &str, payload: impl Into<Value>) ->
     json!({"session_id": session, "contract_id": "k", "request": request, "channel": channel, "payload": payload.into()})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write the fields in place")]
 fn with(mut row: Value, more: Value) -> Value {
     row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     row

@@ -83,9 +83,11 @@ fn other_traces_almost_never_state_a_conclusion() {
         "other traces' texts {texts}: stated in {criteria} success criteria and {returns} returns; labels of later tiers in {later}"
     );
     if shows() {
-        examples.iter().for_each(|example| println!("  {example}"));
+        for example in &examples {
+            println!("  {example}");
+        }
     }
-    assert!((criteria + returns) as f64 / texts as f64 <= 0.001);
+    assert!(f64::from(criteria + returns) / f64::from(texts) <= 0.001);
 }
 
 #[test]
@@ -113,7 +115,9 @@ fn own_prose_is_seen_as_a_leak() {
         "own basis seen {basis} of {n}; own conclusion {conclusion} of {n}; conclusion by quoted labels alone {quoted} of {with_quotes} (any tier, weak ones too: {any})"
     );
     if shows() {
-        missed.iter().for_each(|missed| println!("  {missed}"));
+        for missed in &missed {
+            println!("  {missed}");
+        }
     }
     assert_eq!(conclusion, n);
     assert!(basis as f64 / n as f64 >= 0.95);

@@ -245,7 +245,8 @@ fn a_planted_fault_is_found() {
         examine(&trace)
     };
     let label = sound.truth.as_ref().unwrap().labels[0].clone();
-    assert_eq!(faulty(&|trace| trace.goal.push_str(&format!(" About the {label}."))), [Problem::LabelShown]);
+    let shown = format!(" About the {label}.");
+    assert_eq!(faulty(&|trace| trace.goal.push_str(&shown)), [Problem::LabelShown]);
     assert_eq!(faulty(&|trace| trace.goal.push_str(" {items}")), [Problem::Hole]);
     assert_eq!(faulty(&|trace| trace.goal.push_str(" Bring a umbrella.")), [Problem::Article]);
     assert_eq!(faulty(&|trace| trace.goal.push_str(" the the end")), [Problem::WordTwice]);

@@ -117,6 +117,7 @@ fn bad_inputs_name_file_row_line_and_expectation_without_values() {
 }
 
 /// Texts and lines of all rows, and where the input was cut, read in pieces of `piece` bytes.
+#[expect(clippy::type_complexity, reason = "told in the line above")]
 fn rows_of(bytes: &[u8], piece: usize) -> Result<(Vec<(usize, String)>, Option<Cut>), Error> {
     let mut rows = Rows::new(std::io::BufReader::with_capacity(piece, bytes), "x")?;
     let mut found = Vec::new();
