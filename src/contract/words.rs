@@ -170,8 +170,8 @@ pub(super) fn is_within(stems: &[Stem], whole: &[Stem]) -> bool {
     !stems.is_empty() && shared(stems, whole) == stems.len()
 }
 
-/// A coarse stem, which is a beginning of the word: plural, `-ie`, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al` and `-ly`
-/// endings go, and the second of two equal letters before them.
+/// A coarse stem, which is a beginning of the word: plural, `-ie`, `-ing`, `-ed`, `-er`, `-ment`, `-ion`, `-al`, `-ly` and
+/// `-at(e)` endings go, and the second of two equal letters before them.
 fn stem(word: &str) -> &str {
     const ENDINGS: [(&str, usize); 14] = [
         ("ies", 3),
@@ -180,7 +180,6 @@ fn stem(word: &str) -> &str {
         ("ing", 4),
         ("ed", 4),
         ("ment", 4),
-        ("ation", 4),
         ("ion", 4),
         ("al", 4),
         ("ly", 4),
@@ -188,6 +187,7 @@ fn stem(word: &str) -> &str {
         ("or", 4),
         ("e", 4),
         ("y", 4),
+        ("at", 5),
     ];
     let mut stem = word;
     for (ending, shortest) in ENDINGS {
@@ -244,6 +244,8 @@ mod tests {
             ("calls", "calling"),
             ("transferred", "transfer"),
             ("reallocation", "reallocate"),
+            ("allocated", "allocating"),
+            ("confirmation", "confirm"),
             ("bookie", "book"),
         ] {
             assert_eq!(Stem::of(one), Stem::of(other), "{one}, {other}");
