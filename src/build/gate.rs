@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{self, Contract};
-use crate::dataset::Part;
 use crate::prompt::{Mitigation, response_messages};
 use crate::run::digest;
-use crate::trace::{Flag, Trace, Variant};
+use crate::trace::{Flag, Part, Trace, Variant};
 
 /// Why something was left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

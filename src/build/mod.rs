@@ -37,10 +37,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{Admission, AuditRecord, Audited, Check, Verdict};
 use crate::contract::Contract;
-use crate::dataset::{Message, PairKind, Part, PreferencePair, SelectionPair, SftRow};
+use crate::dataset::{Message, PairKind, PreferencePair, SelectionPair, SftRow};
 use crate::error::Result;
 use crate::run::seed::Seed;
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 use gate::Gate;
 use rows::{Failure, LeftOut, Means, Rows};

@@ -8,11 +8,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::audit::{Examined, Ground, examine_pair_beside, examine_sft};
 use crate::contract::Contract;
-use crate::dataset::{Message, PairKind, Part, PreferencePair, SelectionPair, SftRow, Stage};
+use crate::dataset::{Message, PairKind, PreferencePair, SelectionPair, SftRow, Stage};
 use crate::error::Result;
 use crate::prompt::{Mitigation, response_messages, selection_answer, selection_messages};
 use crate::run::seed::Seed;
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 use super::fit::length;
 use super::frame::Frame;

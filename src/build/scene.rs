@@ -152,9 +152,13 @@ impl<'a> Scene<'a> {
     }
 
     /// One more value for each tool, so that amounts stand beside names and no tool's result is passed over, as long as a
-    /// fragment is left for the over-disclosing answer.
+    /// fragment is left for the over-disclosing answer. Where the source declares what a complete answer holds, nothing is added:
+    /// whatever else is there was not asked for.
     fn context(&self, others: &[Fact], fragments: &[Fact]) -> Vec<Fact> {
         let mut context: Vec<Fact> = Vec::new();
+        if self.trace.truth.as_ref().is_some_and(|truth| !truth.required.is_empty()) {
+            return context;
+        }
         for tool in self.trace.essential_tools() {
             let records: BTreeSet<&str> = self
                 .shown

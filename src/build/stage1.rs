@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::audit::{Examined, Ground, examine_selection};
 use crate::contract::Contract;
-use crate::dataset::{Message, Part, SelectionKind, SelectionPair};
+use crate::dataset::{Message, SelectionKind, SelectionPair};
 use crate::error::Result;
 use crate::prompt::{Mitigation, selection_answer, selection_messages, selection_of, selection_with};
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 use super::fit::{fill, length};
 use super::phrase::{as_clause, is_clause};

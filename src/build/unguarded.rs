@@ -17,13 +17,13 @@ use serde::Serialize;
 
 use crate::audit::{AuditRecord, Check, Ground, Intent, Unguarded, Verdict, admit_unguarded};
 use crate::contract::Contract;
-use crate::dataset::{Message, Part, SftRow, Stage};
+use crate::dataset::{Message, SftRow, Stage};
 use crate::error::{Error, Result};
 use crate::prompt::{Mitigation, response_messages, selection_answer, selection_messages, selection_of};
 use crate::recipe::settings::Share;
 use crate::run::seed::Seed;
 use crate::run::{atomic, digest, jsonl};
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 use super::frame::Frame;
 use super::gate::{Gate, essential_ids};

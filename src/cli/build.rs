@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use super::Console;
 use crate::build::{self, Counts, Inputs, Mined, Options, Response, SelectionPairs, Writer};
 use crate::contract::Contract;
-use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::{Answers, Share};
 use crate::run::seed::Seed;
 use crate::run::{digest, jsonl};
 use crate::split::Split;
-use crate::trace::{self, Format, Trace};
+use crate::trace::{self, Format, Part, Trace};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

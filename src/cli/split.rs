@@ -7,12 +7,11 @@ use serde::Serialize;
 
 use super::Console;
 use crate::control;
-use crate::dataset::Part;
 use crate::error::{Error, Result};
 use crate::run::seed::Seed;
 use crate::run::{atomic, jsonl};
 use crate::split::{self, Reason, Split};
-use crate::trace::{self, Format, Trace};
+use crate::trace::{self, Format, Part, Trace};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::Console;
-use crate::dataset::Part;
 use crate::error::{Fault, Result};
 use crate::run::seed::Seed;
 use crate::run::{atomic, digest};
 use crate::synthesis::{Request, Scenarios, Twins};
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

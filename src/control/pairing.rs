@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 
 use rand::seq::SliceRandom as _;
 
-use crate::dataset::Part;
 use crate::run::seed::Seed;
-use crate::trace::{Trace, Variant};
+use crate::trace::{Part, Trace, Variant};
 
 /// What pairs a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]

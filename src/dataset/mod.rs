@@ -8,6 +8,8 @@ pub use read::{read_preferences, read_sft};
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::Part;
+
 /// One chat turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -72,16 +74,6 @@ impl<'de> Deserialize<'de> for Stage {
             other => Err(serde::de::Error::custom(format!("`stage` must be 1 or 2, got {other}"))),
         }
     }
-}
-
-/// Part of the split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Part {
-    /// Used for training.
-    Train,
-    /// Never trained on.
-    HeldOut,
 }
 
 /// Why a rejected answer is worse than the chosen one.

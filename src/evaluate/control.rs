@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use super::join::Cases;
 use crate::control::{self, Pairing};
-use crate::dataset::Part;
 use crate::run::seed::Seed;
+use crate::trace::Part;
 
 /// The donor of each trace: another trace of the same part and of another group, each used once; traces without one are left
 /// out.

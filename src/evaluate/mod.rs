@@ -29,10 +29,9 @@ use rayon::prelude::*;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
-use crate::dataset::Part;
 use crate::error::Result;
 use crate::statistic::Resampling;
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 /// Resamples and seed of an evaluation.
 pub type Settings = Resampling;

@@ -8,14 +8,13 @@ use std::path::Path;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
-use crate::dataset::Part;
 use crate::endpoint::{Chat, Client, Counts};
 use crate::error::{Error, Result};
 use crate::evaluate::{
     Beside, Evaluation, OpinionQuestion, Opinions, Semantic, Settings, Unresolved, evaluate_with, questions, unresolved,
 };
 use crate::run::{atomic, jsonl};
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 use crate::verify::{Observation, Question, SemanticUse, ask_all, verify_all};
 
 /// A model that is asked.

@@ -1,15 +1,16 @@
 //! Traces, contracts, split, audited rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pipeline;
 use crate::build::{self, Counts, Inputs, Writer};
 use crate::contract::{self, Contract};
-use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
+use crate::recipe::DataSettings;
 use crate::run::{atomic, digest, jsonl};
 use crate::split::{self, Split};
-use crate::trace::{self, Format, Trace, Variant};
+use crate::synthesis;
+use crate::trace::{self, Format, Part, Trace, Variant};
 
 pub(super) const TRACES: &str = "traces.jsonl";
 pub(super) const CONTRACTS: &str = "contracts.jsonl";
@@ -27,11 +28,14 @@ impl Pipeline<'_> {
     }
 
     fn read_traces(&mut self) -> Result<()> {
-        let files = self.recipe.data.traces.clone();
-        let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
+        let settings = self.recipe.data.clone();
+        let mut digests = Vec::new();
+        for (part, files) in settings.files() {
+            digests.push((part, files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?));
+        }
         let out = self.path(TRACES);
-        self.stages.run("traces", &digests, &[TRACES], || {
-            let mut traces = trace::read_many(&files, Format::Auto)?;
+        self.stages.run("traces", &(digests, settings.synthetic), &[TRACES], || {
+            let mut traces = gather(&settings)?;
             for trace in &mut traces {
                 for flag in contract::derive(trace).flags {
                     trace.flag(flag);
@@ -115,6 +119,27 @@ impl Pipeline<'_> {
             build::write(&out, &built, &counts, &digests, Writer::Template, seed)
         })
     }
+}
+
+/// The traces of all sources, those of one part pinned to it.
+fn gather(settings: &DataSettings) -> Result<Vec<Trace>> {
+    let mut all = Vec::new();
+    for (part, files) in settings.files() {
+        let mut traces = if files.is_empty() { Vec::new() } else { trace::read_many(files, Format::Auto)? };
+        if let Some(request) = part.and_then(|part| settings.synthetic.as_ref()?.request(part)) {
+            traces.extend(synthesis::synthesize(request)?);
+        }
+        for trace in &mut traces {
+            trace.part = part.or(trace.part);
+        }
+        all.append(&mut traces);
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = all.iter().find(|trace| !seen.insert(trace.trace_id.clone())) {
+        let fault = Fault::new("two sources have a trace of the same id").at("data").got(&twice.trace_id);
+        return Err(fault.hint("name each file once, under one key").into());
+    }
+    Ok(all)
 }
 
 fn read_parts(file: &std::path::Path) -> Result<BTreeMap<String, Part>> {

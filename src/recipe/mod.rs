@@ -3,12 +3,13 @@
 //! In: a TOML file and `--set key=value` overrides. Out: [`Recipe`]. Relative paths are read from the recipe's folder;
 //! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
+mod data;
 mod endpoint;
 mod path;
 mod section;
 pub mod settings;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use toml::{Table, Value};
@@ -18,6 +19,7 @@ use crate::error::{Error, Fault, Result};
 use crate::prompt::Mitigation;
 use crate::run::seed::Seed;
 use crate::scratch::Shape;
+pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 use section::Section;
 use settings::{
@@ -46,15 +48,6 @@ pub struct Recipe {
     pub generate: GenerateSettings,
     /// Which systems are evaluated, and how.
     pub evaluate: EvaluateSettings,
-}
-
-/// Where the traces come from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DataSettings {
-    /// Trace files of any supported format.
-    pub traces: Vec<PathBuf>,
-    /// Share of the traces held out, by group.
-    pub held_out: Share,
 }
 
 /// The base model and what is trained of it.
@@ -188,7 +181,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
         }
     }
     top.finish();
-    let data = data.and_then(|table| read_data(table, folder, faults));
+    let data = data.and_then(|table| data::read(table, folder, Seed(seed), faults));
     let build = read_build(build, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
     let sft = sft.map(|table| read_sft(table, faults));
@@ -220,18 +213,6 @@ fn optional<T>(section: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-fn read_data(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<DataSettings> {
-    let mut section = Section::new("data", table, faults);
-    let traces: Option<Vec<String>> = section.require("traces", "a list of trace files");
-    let held_out = section.take_or("held_out", default_share(0.2));
-    if traces.as_ref().is_some_and(Vec::is_empty) {
-        section.fault(Fault::new("`data.traces` must name at least one file"));
-    }
-    let resolved = traces.map(|traces| resolve_all(&traces, folder, &mut section));
-    section.finish();
-    Some(DataSettings { traces: resolved?, held_out })
-}
-
 fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSettings {
     let mut section = Section::new("build", table, faults);
     let answers: Answers = section.take_or("answers", Answers::default());
@@ -246,17 +227,6 @@ fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSett
     section.finish();
     let leaking = (answers == Answers::Unguarded).then(|| leaking.unwrap_or(Share::LEAKING));
     BuildSettings { answers, leaking }
-}
-
-fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    for text in texts {
-        match path::resolve(text, folder) {
-            Ok(path) => paths.push(path),
-            Err(fault) => section.fault(fault),
-        }
-    }
-    paths
 }
 
 fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<ModelSettings> {
@@ -405,8 +375,4 @@ fn read_evaluate(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Evalua
     settings.verifier = verifier.and_then(|table| endpoint::read_verifier(table, folder, faults));
     settings.judge = judge.and_then(|table| endpoint::read_judge(table, folder, faults));
     settings
-}
-
-fn default_share(value: f64) -> Share {
-    Share::try_from(value).unwrap_or(Share::ZERO)
 }

@@ -58,9 +58,16 @@ impl Share {
     pub const ZERO: Self = Self(0.0);
     /// Four fifths: of unguarded answers, those that state the conclusion.
     pub const LEAKING: Self = Self(0.8);
+    /// A fifth: of the traces, those held out.
+    pub const HELD_OUT: Self = Self(0.2);
     /// The number.
     pub fn get(self) -> f64 {
         self.0
+    }
+    /// In whole percent.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is in [0, 1)")]
+    pub fn percent(self) -> u8 {
+        (self.0 * 100.0).round() as u8
     }
 }
 

@@ -13,6 +13,8 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::split::Split;
+use tokenizers::tokenizer::SplitDelimiterBehavior;
 use tokenizers::{AddedToken, PreTokenizerWrapper, TokenizerBuilder, TokenizerImpl};
 
 use crate::error::{Error, Fault, Result};
@@ -107,11 +109,15 @@ type BytePairTokenizer = TokenizerImpl<
     tokenizers::DecoderWrapper,
 >;
 
+/// Spaces and digits are tokens of their own: a value is then the same tokens after a quotation mark, a space or a bar, and to
+/// copy it is to repeat it, which a small model can learn.
 fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokenizer> {
     let fail = |error: &dyn std::fmt::Display| Error::Failed(format!("tokenizer: {error}"));
+    let spaces = Split::new(" ", SplitDelimiterBehavior::Isolated, false).map_err(|error| fail(&error))?;
     let mut tokenizer: BytePairTokenizer = TokenizerBuilder::new()
         .with_model(BPE::default())
         .with_pre_tokenizer(Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![
+            PreTokenizerWrapper::Split(spaces),
             PreTokenizerWrapper::Digits(Digits::new(true)),
             PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, true)),
         ]))))
@@ -174,7 +180,12 @@ fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
     atomic::write(path, text.as_bytes())
 }
 
-/// Normal(0, 0.02) for matrices, as Llama's reference initialisation; ones for norms.
+/// Deviation of embeddings.
+const EMBEDDING_DEVIATION: f64 = 0.05;
+
+/// Normal with deviation 1/sqrt(inputs) for matrices, over sqrt(2 layers) more for those that add to the residual stream (as
+/// GPT-2); ones for norms. Llama's 0.02 is meant for widths in the thousands: at a width of 192 attention starts almost uniform,
+/// and copying is learnt several times later.
 fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Result<()> {
     let head_size = shape.hidden_size / shape.heads;
     let (hidden, inner) = (shape.hidden_size, shape.intermediate_size);
@@ -199,7 +210,7 @@ fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Resu
     let tensors = shapes
         .into_iter()
         .map(|(name, dims)| {
-            let tensor = initial(&name, &dims, seed)?;
+            let tensor = initial(&name, &dims, shape.layers, seed)?;
             Ok((name, tensor))
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
@@ -209,10 +220,22 @@ fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Resu
     atomic::write(path, &bytes)
 }
 
-fn initial(name: &str, dims: &[usize], seed: Seed) -> Result<Tensor> {
+fn initial(name: &str, dims: &[usize], layers: usize, seed: Seed) -> Result<Tensor> {
     let count = dims.iter().product();
-    let values = if dims.len() == 1 { vec![1.0_f32; count] } else { normal(count, 0.02, seed, name) };
+    let values = match dims {
+        [_, inputs] => normal(count, deviation(name, *inputs, layers), seed, name),
+        _ => vec![1.0_f32; count],
+    };
     Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
+}
+
+fn deviation(name: &str, inputs: usize, layers: usize) -> f64 {
+    let residual = ["o_proj", "down_proj"].iter().any(|projection| name.contains(projection));
+    match name {
+        "model.embed_tokens.weight" => EMBEDDING_DEVIATION,
+        _ if residual => (inputs as f64 * 2.0 * layers as f64).sqrt().recip(),
+        _ => (inputs as f64).sqrt().recip(),
+    }
 }
 
 /// Box and Muller's transform over the named stream, so that a tensor's values depend on its name and the seed alone.

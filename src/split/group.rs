@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Scenario;
 use super::shingle::{Shingles, words};
-use crate::trace::Trace;
+use crate::trace::{Part, Trace};
 
 /// Jaccard similarity of 5-word shingles from which two texts count as near-duplicates. The less text, the higher the bar.
 const FULL_TEXT: f64 = 0.20;
@@ -67,6 +67,10 @@ pub(super) fn groups(scenarios: &[Scenario<'_>]) -> (BTreeMap<String, Vec<usize>
     let mut links = Vec::new();
     for second in 0..scenarios.len() {
         for first in 0..second {
+            // Nothing is decided between traces that may only be trained on; there can be thousands.
+            if [first, second].iter().all(|&index| scenarios[index].pinned == Some(Part::Train)) {
+                continue;
+            }
             let given = scenarios[first].given.iter().any(|group| scenarios[second].given.contains(group));
             let shared = if given { Some((Reason::GivenGroup, None)) } else { texts[first].likeness(&texts[second]) };
             if let Some((reason, similarity)) = shared {

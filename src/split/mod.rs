@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::Part;
 use crate::error::{Fault, Result};
 use crate::run::seed::Seed;
-use crate::trace::{Domain, Trace, Variant};
+use crate::trace::{Domain, Part, Trace, Variant};
 
 mod group;
 mod shingle;
@@ -56,34 +55,40 @@ struct Scenario<'a> {
     trace: &'a Trace,
     /// Groups that the traces already carry.
     given: Vec<&'a str>,
+    /// The part that a trace of it is pinned to.
+    pinned: Option<Part>,
 }
 
 /// Deals traces to train and held-out.
 ///
-/// `held_out` is a share of scenarios, above 0 and below 1; a scenario's variants go where it goes.
+/// `held_out` is a share of the scenarios that are not pinned, above 0 and below 1; a scenario's variants go where it goes. A
+/// group with a pinned member is not dealt: the others go where the pinned one is, so that no near-duplicate of it is on the
+/// other side. Where a group has members pinned to both, those that are not pinned train, and are never evaluated.
 ///
 /// # Errors
-/// A share out of range, or a part that would stay empty.
+/// A share out of range, a scenario pinned to both parts, or a part that would stay empty.
 pub fn split(traces: &mut [Trace], held_out: f64, seed: Seed) -> Result<Split> {
     if !(held_out > 0.0 && held_out < 1.0) {
         return Err(Fault::new("the held-out share must be above 0 and below 1").got(held_out).into());
     }
-    let (group_of, reasons, parts_of_groups) = {
-        let scenarios = scenarios(traces);
+    let (group_of, reasons) = {
+        let scenarios = scenarios(traces)?;
         let (groups, reasons) = group::groups(&scenarios);
         let parts = deal(&scenarios, &groups, held_out, seed)?;
-        let group_of: BTreeMap<String, String> = groups
+        let group_of: BTreeMap<String, (String, Option<Part>)> = groups
             .iter()
-            .flat_map(|(name, members)| {
-                members.iter().map(|&member| (scenarios[member].base_id.to_owned(), name.clone()))
+            .flat_map(|(name, members)| members.iter().map(move |&member| (member, name)))
+            .map(|(member, name)| {
+                let scenario = &scenarios[member];
+                let part = scenario.pinned.or_else(|| parts.get(name).copied());
+                (scenario.base_id.to_owned(), (name.clone(), part))
             })
             .collect();
-        (group_of, reasons, parts)
+        (group_of, reasons)
     };
     let mut split = Split { held_out, seed, parts: BTreeMap::new(), groups: BTreeMap::new(), reasons };
     for trace in traces {
-        let Some(group) = group_of.get(trace.base_id()) else { continue };
-        let Some(part) = parts_of_groups.get(group) else { continue };
+        let Some((group, Some(part))) = group_of.get(trace.base_id()) else { continue };
         trace.group = Some(group.clone());
         split.parts.insert(trace.trace_id.clone(), *part);
         split.groups.entry(group.clone()).or_default().push(trace.trace_id.clone());
@@ -91,20 +96,26 @@ pub fn split(traces: &mut [Trace], held_out: f64, seed: Seed) -> Result<Split> {
     Ok(split)
 }
 
-fn scenarios(traces: &[Trace]) -> Vec<Scenario<'_>> {
+fn scenarios(traces: &[Trace]) -> Result<Vec<Scenario<'_>>> {
     let mut scenarios: Vec<Scenario<'_>> = Vec::new();
     let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
     for trace in traces {
         let index = *index_of.entry(trace.base_id()).or_insert_with(|| {
-            scenarios.push(Scenario { base_id: trace.base_id(), trace, given: Vec::new() });
+            scenarios.push(Scenario { base_id: trace.base_id(), trace, given: Vec::new(), pinned: None });
             scenarios.len() - 1
         });
         if trace.variant == Variant::Base {
             scenarios[index].trace = trace;
         }
         scenarios[index].given.extend(trace.group.as_deref());
+        let pinned = &mut scenarios[index].pinned;
+        if trace.part.is_some() && pinned.is_some() && *pinned != trace.part {
+            let fault = Fault::new("variants of one scenario are pinned to both parts").at(trace.base_id());
+            return Err(fault.hint("a scenario and its variants must stay together").into());
+        }
+        *pinned = pinned.or(trace.part);
     }
-    scenarios
+    Ok(scenarios)
 }
 
 /// A domain and, where ids are numbers, a block of them.
@@ -123,12 +134,18 @@ fn deal(
     seed: Seed,
 ) -> Result<BTreeMap<String, Part>> {
     let mut strata: BTreeMap<Stratum, Vec<(&String, usize)>> = BTreeMap::new();
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     for (name, members) in groups {
+        let mut pins = members.iter().filter_map(|&member| scenarios[member].pinned);
+        if let Some(first) = pins.next() {
+            let part = if pins.all(|pin| pin == first) { first } else { Part::Train };
+            parts.insert(name.clone(), part);
+            continue;
+        }
         let Some(&first) = members.first() else { continue };
         strata.entry(stratum(&scenarios[first])).or_default().push((name, members.len()));
     }
     let mut random = seed.stream("split");
-    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     let mut owed = 0.0;
     for groups in strata.values_mut() {
         groups.shuffle(&mut random);
@@ -141,15 +158,25 @@ fn deal(
             parts.insert((*name).clone(), if fits { Part::HeldOut } else { Part::Train });
         }
     }
-    check_parts(&parts, held_out, scenarios.len())?;
+    check_parts(scenarios, groups, &parts, held_out)?;
     Ok(parts)
 }
 
-fn check_parts(parts: &BTreeMap<String, Part>, held_out: f64, scenarios: usize) -> Result<()> {
+fn check_parts(
+    scenarios: &[Scenario<'_>],
+    groups: &BTreeMap<String, Vec<usize>>,
+    parts: &BTreeMap<String, Part>,
+    held_out: f64,
+) -> Result<()> {
+    let pinned = |part: Part| scenarios.iter().any(|scenario| scenario.pinned == Some(part));
     for (part, name) in [(Part::Train, "train"), (Part::HeldOut, "held-out")] {
-        if !parts.values().any(|other| *other == part) {
+        if !pinned(part) && !parts.values().any(|other| *other == part) {
             return Err(Fault::new(format!("the {name} part would be empty"))
-                .got(format!("{scenarios} scenarios in {} groups at a held-out share of {held_out}", parts.len()))
+                .got(format!(
+                    "{} scenarios in {} groups at a held-out share of {held_out}",
+                    scenarios.len(),
+                    groups.len()
+                ))
                 .hint("near-duplicates stay together: add scenarios that differ, or change the share")
                 .into());
         }

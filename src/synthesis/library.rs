@@ -5,10 +5,9 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::dataset::Part;
 use crate::error::{Error, Fault, Result};
 use crate::run::digest as hash;
-use crate::trace::Domain;
+use crate::trace::{Domain, Part};
 
 use super::value::{self, Pattern};
 

@@ -20,11 +20,10 @@ use std::collections::{BTreeSet, VecDeque};
 use rand::RngExt as _;
 use rayon::prelude::*;
 
-use crate::dataset::Part;
 use crate::error::{Error, Result};
 use crate::run::digest;
 use crate::run::seed::Seed;
-use crate::trace::{Difficulty, Domain, Trace};
+use crate::trace::{Difficulty, Domain, Part, Trace};
 
 use compose::{Composer, Entry};
 use library::Library;

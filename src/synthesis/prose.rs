@@ -54,6 +54,7 @@ impl Scenario<'_> {
             variant: Variant::Base,
             control_conclusion: None,
             group: None,
+            part: None,
             flags: Vec::new(),
             truth: Some(truth),
             extra: self.origin(),

@@ -9,8 +9,8 @@ use rand::seq::IndexedRandom as _;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use crate::dataset::Part;
 use crate::error::Fault;
+use crate::trace::Part;
 
 /// One in so many values is held out.
 const HELD_OUT_PART: u64 = 5;

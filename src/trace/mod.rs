@@ -8,6 +8,7 @@ mod canonical;
 mod clue_label;
 mod format;
 mod leaves;
+mod part;
 mod read;
 mod rows;
 mod scan;
@@ -18,6 +19,7 @@ mod topbench_v3;
 pub use format::{Family, Format};
 pub(crate) use format::{is_archive, plain};
 pub use leaves::{Leaf, LeafKind, leaves};
+pub use part::Part;
 pub use read::{Extent, Ids, each, each_in, files, read, read_as, read_many, read_many_as};
 pub(crate) use rows::describe;
 pub use rows::{Cut, Row, Rows};
@@ -64,6 +66,9 @@ pub struct Trace {
     /// Near-duplicate group, filled by the split.
     #[serde(default)]
     pub group: Option<String>,
+    /// The part it may only be in; absent lets the split deal it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// Irregularities survived while reading, and conflicts found later.
     #[serde(default)]
     pub flags: Vec<Flag>,

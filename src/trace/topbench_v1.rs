@@ -93,6 +93,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
         variant,
         control_conclusion: None,
         group: None,
+        part: None,
         flags: offer.flags,
         truth: None,
         extra,

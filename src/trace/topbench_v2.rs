@@ -115,6 +115,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
         variant,
         control_conclusion,
         group: None,
+        part: None,
         flags,
         truth: None,
         extra,

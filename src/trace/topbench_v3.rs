@@ -128,6 +128,7 @@ pub(super) fn parse(row: &Row<'_>, context: &Context<'_>) -> Result<Trace, Fault
         variant: context.variant.unwrap_or(Variant::Base),
         control_conclusion: None,
         group: None,
+        part: None,
         flags,
         truth: (truth != Truth::default()).then_some(truth),
         extra,

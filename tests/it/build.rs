@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use topalign::audit::{Audited, Verdict};
 use topalign::build::{self, Built, Counts, Inputs, Reason, Writer};
 use topalign::contract::{self, Contract};
-use topalign::dataset::{PairKind, Part, Stage};
+use topalign::dataset::{PairKind, Stage};
 use topalign::run::seed::Seed;
-use topalign::trace::{self, Flag, Format, Trace};
+use topalign::trace::{self, Flag, Format, Part, Trace};
 
 fn cases() -> (Vec<Trace>, Vec<Contract>) {
     let traces = trace::read(Path::new("tests/cases/build-traces.jsonl"), Format::Canonical).unwrap();

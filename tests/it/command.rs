@@ -108,6 +108,20 @@ fn one_command_runs_everything_and_a_second_one_skips_it_all() {
 }
 
 #[test]
+fn a_trace_named_under_two_keys_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny_recipe(folder.path());
+    let scenarios = root().join("data/scenarios.jsonl");
+    let twice = format!("data.train_traces=['{}']", scenarios.display());
+    assert_fails(
+        &["run", "tiny.toml", "--set", &twice],
+        folder.path(),
+        2,
+        &["two sources have a trace of the same id"],
+    );
+}
+
+#[test]
 fn bad_input_ends_with_2_and_one_clear_message() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

@@ -6,12 +6,11 @@ use std::path::Path;
 use serde_json::json;
 use topalign::contract::{Contract, derive_all};
 use topalign::control::{Appearance, Checks, ControlCounts, Pairing, control, donors, every_target, repair, subsets};
-use topalign::dataset::Part;
 use topalign::observation::{self, Observation, Status};
 use topalign::run::jsonl;
 use topalign::run::seed::Seed;
 use topalign::split::split;
-use topalign::trace::{Format, Trace, Variant, read, read_as};
+use topalign::trace::{Format, Part, Trace, Variant, read, read_as};
 
 fn traces(path: &Path) -> Vec<Trace> {
     read(path, Format::Auto).expect("traces")

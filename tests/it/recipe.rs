@@ -4,6 +4,7 @@ use std::path::Path;
 
 use topalign::error::Error;
 use topalign::recipe::Recipe;
+use topalign::trace::Part;
 
 fn faults(text: &str) -> Vec<String> {
     match Recipe::parse(text, Path::new(""), &[]) {
@@ -83,6 +84,25 @@ fn the_resolved_recipe_reads_back_as_toml() {
     let recipe = Recipe::parse(text, Path::new(""), &[]).unwrap();
     let again = Recipe::parse(&recipe.to_toml().unwrap(), Path::new(""), &[]).unwrap();
     assert_eq!(recipe, again);
+}
+
+#[test]
+fn traces_for_one_part_alone_need_no_dealt_ones_and_read_back() {
+    let text = "name = 'x'\n[data]\ntrain_traces = ['a']\nheld_out_traces = ['b']\n[data.synthetic]\ntrain = 5\ndisclosing = 0.1\n\
+                [model]\nsource = 'scratch'";
+    let recipe = Recipe::parse(text, Path::new(""), &[]).unwrap();
+    let again = Recipe::parse(&recipe.to_toml().unwrap(), Path::new(""), &[]).unwrap();
+    assert_eq!(recipe, again);
+    let synthetic = recipe.data.synthetic.unwrap();
+    assert_eq!(synthetic.request(Part::Train).map(|request| (request.count, request.disclosing)), Some((5, 10)));
+    assert_eq!(synthetic.request(Part::HeldOut), None);
+}
+
+#[test]
+fn data_without_a_source_is_a_fault() {
+    insta::assert_snapshot!(faults("name = 'x'\n[data]\n[model]\nsource = 'scratch'").join("\n"), @"");
+    let text = "name = 'x'\n[data.synthetic]\ntwin = true\n[model]\nsource = 'scratch'";
+    insta::assert_snapshot!(faults(text).join("\n"), @"");
 }
 
 const MINIMAL: &str = "name = \"x\"\n[data]\ntraces = [\"a\"]\n[model]\nsource = \"scratch\"\n";

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use topalign::dataset::Part;
 use topalign::run::seed::Seed;
 use topalign::split::{Reason, split};
-use topalign::trace::{Format, Trace, Variant, read, read_many};
+use topalign::trace::{Format, Part, Trace, Variant, read, read_many};
 
 /// A trace with its own words everywhere.
 fn scenario(number: usize) -> Trace {
@@ -111,4 +110,53 @@ proptest::proptest! {
             }
         }
     }
+}
+
+fn pinned(number: usize, part: Part) -> Trace {
+    Trace { part: Some(part), ..scenario(number) }
+}
+
+#[test]
+fn a_pinned_scenario_is_not_dealt_and_draws_its_near_duplicates_to_its_side() {
+    for part in [Part::Train, Part::HeldOut] {
+        let mut traces = scenarios(20);
+        traces.extend((101..=104).map(|number| pinned(number, part)));
+        traces[7].goal = traces[22].goal.clone();
+        traces[7].tools = traces[22].tools.clone();
+        for seed in 0..8 {
+            let split = split(&mut traces.clone(), 0.25, Seed(seed)).expect("a split");
+            for trace in &traces[20..] {
+                assert_eq!(split.part(&trace.trace_id), Some(part));
+            }
+            assert_eq!(split.part("topbench-v2/8"), Some(part), "it is like a pinned one");
+        }
+    }
+}
+
+#[test]
+fn the_share_is_of_what_is_dealt() {
+    let mut traces = scenarios(40);
+    traces.extend((101..=160).map(|number| pinned(number, Part::Train)));
+    let split = split(&mut traces, 0.25, Seed(1)).expect("a split");
+    assert_eq!((split.count(Part::Train), split.count(Part::HeldOut)), (90, 10));
+}
+
+#[test]
+fn pins_to_both_parts_hold_though_the_traces_are_alike_and_what_is_dealt_beside_them_trains() {
+    let mut traces = vec![pinned(1, Part::Train), pinned(2, Part::HeldOut), scenario(3)];
+    for other in 1..3 {
+        traces[other].sensitive_conclusion = traces[0].sensitive_conclusion.clone();
+    }
+    let split = split(&mut traces, 0.5, Seed(1)).expect("a split");
+    let parts: Vec<_> = (1..=3).map(|number| split.part(&format!("topbench-v2/{number}"))).collect();
+    assert_eq!(parts, [Some(Part::Train), Some(Part::HeldOut), Some(Part::Train)]);
+}
+
+#[test]
+fn variants_pinned_to_different_parts_are_a_fault() {
+    let mut traces = vec![pinned(1, Part::Train), pinned(1, Part::HeldOut), scenario(3)];
+    traces[1].trace_id.push_str("/social-context");
+    traces[1].variant = Variant::SocialContext;
+    let error = split(&mut traces, 0.5, Seed(1)).expect_err("a fault");
+    assert_eq!(error.exit_status(), 2);
 }

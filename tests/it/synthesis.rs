@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use topalign::contract::{TargetKind, derive};
-use topalign::dataset::Part;
 use topalign::run::seed::Seed;
 use topalign::synthesis::{Problem, Request, Twins, examine, synthesize};
-use topalign::trace::{Difficulty, Trace, Variant, leaves};
+use topalign::trace::{Difficulty, Part, Trace, Variant, leaves};
 
 fn scenarios(count: usize, part: Option<Part>, twins: Twins) -> Vec<Trace> {
     synthesize(Request { count, seed: Seed(11), part, twins, disclosing: 0 }).unwrap()
