@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::equal::Values;
 use super::normalise::{Normalised, is_group_separator};
@@ -253,7 +253,9 @@ fn same_capitals(original: &str, capitals: &str) -> bool {
     original.nfkc().filter(|character| character.is_alphabetic()).eq(capitals.chars())
 }
 
-/// An automaton for all texts.
+/// An automaton for all texts. It reads windows only, and is made anew for every trace: a table of all transitions would take
+/// longer to make than it saves.
 pub(super) fn compile<T: AsRef<[u8]>>(texts: &[T]) -> Result<AhoCorasick> {
-    AhoCorasick::new(texts).map_err(|error| Error::Failed(format!("the targets cannot be compiled: {error}")))
+    let automaton = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(texts);
+    automaton.map_err(|error| Error::Failed(format!("the targets cannot be compiled: {error}")))
 }

@@ -42,7 +42,8 @@ pub(super) fn unplaced(value: &str) -> Fact {
     fact("", "/detail", value)
 }
 
-fn fact(tool_id: &str, pointer: &str, text: &str) -> Fact {
+/// A value at a pointer within a tool's result.
+pub(super) fn fact(tool_id: &str, pointer: &str, text: &str) -> Fact {
     let steps: Vec<String> =
         pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let is_index = |step: &String| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());

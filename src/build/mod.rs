@@ -5,6 +5,7 @@
 
 mod card;
 mod count;
+mod drill;
 mod fact;
 mod fit;
 mod frame;

@@ -12,9 +12,8 @@ use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
 use crate::model::ModelSource;
 use crate::recipe::Recipe;
-use crate::run::{atomic, digest, jsonl};
+use crate::run::{atomic, digest};
 use crate::scratch;
-use crate::trace::Trace;
 use crate::train::{self, Job, Start};
 
 const BASE: &str = "base";
@@ -40,10 +39,11 @@ impl Pipeline<'_> {
     /// A randomly initialised model, where the recipe asks for one.
     fn make_base(&mut self) -> Result<()> {
         let Some(shape) = self.recipe.model.scratch.clone() else { return Ok(()) };
-        let inputs = (self.made_by("split")?, &shape, self.recipe.seed);
-        let (out, traces, seed) = (self.path(BASE), self.path("split/train.jsonl"), self.recipe.seed);
+        let inputs = (self.made_by("build")?, &shape, self.recipe.seed);
+        let (out, rows, seed) = (self.path(BASE), self.path(DATA).join("sft.jsonl"), self.recipe.seed);
         self.stages.run("base", &inputs, &[BASE], || {
-            let texts: Vec<String> = jsonl::read::<Trace>(&traces)?.iter().flat_map(texts).collect();
+            let rows = read_sft(&rows)?;
+            let texts: Vec<String> = rows.into_iter().flat_map(|row| row.messages).map(|turn| turn.content).collect();
             scratch::write(&out, &texts, &shape, seed)
         })
     }
@@ -132,12 +132,6 @@ fn merge_if(has_adapter: bool, base: &Made, out: &Path) -> Result<()> {
         checkpoint::merge(&base.path, &base.name, &out.join("final"), &out.join("merged"))?;
     }
     Ok(())
-}
-
-/// What a tokenizer made from nothing is trained on.
-fn texts(trace: &Trace) -> Vec<String> {
-    let tools = trace.tools.iter().flat_map(|tool| [tool.description.clone(), tool.return_text.clone()]);
-    std::iter::once(trace.goal.clone()).chain(tools).collect()
 }
 
 /// Digest of a model's config and weights.

@@ -78,10 +78,17 @@ pub fn selection_messages(trace: &Trace, mitigation: Mitigation) -> Vec<Message>
 /// Stage 2: the goal and the raw results of the selected tools, in the trace's order. Ids that the trace does not offer
 /// add nothing.
 pub fn response_messages(trace: &Trace, selected: &[String], mitigation: Mitigation) -> Vec<Message> {
-    let mut user = format!("Request: {}\n\nTool results:", trace.goal);
-    for tool in trace.tools.iter().filter(|tool| selected.contains(&tool.tool_id)) {
-        user.push('\n');
-        user.push_str(&tool.return_text);
-    }
+    let tools = trace.tools.iter().filter(|tool| selected.contains(&tool.tool_id));
+    let user = request_with_results(&trace.goal, tools.map(|tool| tool.return_text.as_str()));
     vec![Message::system(format!("{RESPONSE_SYSTEM}{}", mitigation.suffix())), Message::user(user)]
+}
+
+/// What the user turn of stage 2 says.
+pub fn request_with_results<'a>(goal: &str, results: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = format!("Request: {goal}\n\nTool results:");
+    for result in results {
+        text.push('\n');
+        text.push_str(result);
+    }
+    text
 }

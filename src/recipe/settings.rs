@@ -46,6 +46,9 @@ pub struct BuildSettings {
     /// Share of unguarded answers that state the conclusion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaking: Option<Share>,
+    /// Short copying exercises put before the unguarded rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drills: Option<usize>,
 }
 
 /// A number in [0, 1).
@@ -167,6 +170,17 @@ pub enum Schedule {
     Constant,
 }
 
+/// In which order rows are trained on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowOrder {
+    /// Shuffled anew for every epoch.
+    #[default]
+    Shuffled,
+    /// As in the file: a curriculum is a matter of the data.
+    File,
+}
+
 /// What SFT and DPO share. A step is `rows_per_step` rows (SFT) or traces (DPO), accumulated as one big batch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainSettings {
@@ -192,6 +206,8 @@ pub struct TrainSettings {
     pub save_every: std::num::NonZeroUsize,
     /// How matrix products are computed.
     pub arithmetic: Arithmetic,
+    /// In which order rows come.
+    pub order: RowOrder,
 }
 
 /// Defaults of keys that a recipe may leave out.

@@ -11,7 +11,6 @@ use rand::RngExt as _;
 use serde_json::json;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::Split;
 use tokenizers::tokenizer::SplitDelimiterBehavior;
@@ -109,8 +108,8 @@ type BytePairTokenizer = TokenizerImpl<
     tokenizers::DecoderWrapper,
 >;
 
-/// Spaces and digits are tokens of their own: a value is then the same tokens after a quotation mark, a space or a bar, and to
-/// copy it is to repeat it, which a small model can learn.
+/// Spaces are tokens of their own: a value is then the same tokens after a quotation mark, a space or a bar, and to copy it is to
+/// repeat it, which a small model can learn. Runs of digits merge, since a token that stands in many places is harder to follow.
 fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokenizer> {
     let fail = |error: &dyn std::fmt::Display| Error::Failed(format!("tokenizer: {error}"));
     let spaces = Split::new(" ", SplitDelimiterBehavior::Isolated, false).map_err(|error| fail(&error))?;
@@ -118,7 +117,6 @@ fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokeni
         .with_model(BPE::default())
         .with_pre_tokenizer(Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![
             PreTokenizerWrapper::Split(spaces),
-            PreTokenizerWrapper::Digits(Digits::new(true)),
             PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, true)),
         ]))))
         .with_decoder(Some(tokenizers::DecoderWrapper::ByteLevel(ByteLevel::default())))

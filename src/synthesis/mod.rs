@@ -8,12 +8,14 @@
 
 mod check;
 mod compose;
+mod item;
 mod library;
 mod prose;
 mod value;
 mod variant;
 
 pub use check::{Problem, examine, joined};
+pub use item::{Item, Items};
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,10 +1,10 @@
-//! Which rows each step trains on: a seeded shuffle per epoch, computable for any step without replaying the ones before.
+//! Which rows each step trains on: a seeded shuffle per epoch, or the file's order; computable for any step without replaying the ones before.
 
 use std::num::NonZeroUsize;
 
 use rand::seq::SliceRandom as _;
 
-use crate::recipe::settings::TrainSettings;
+use crate::recipe::settings::{RowOrder, TrainSettings};
 use crate::run::seed::Seed;
 
 /// The order of a whole run. `Order` is a pure function of its fields: a resumed run asks for the next step and gets what
@@ -21,6 +21,8 @@ pub struct Order {
     pub max_steps: Option<NonZeroUsize>,
     /// Seed of the run.
     pub seed: Seed,
+    /// Shuffled or not.
+    pub order: RowOrder,
 }
 
 /// One step's units.
@@ -43,6 +45,7 @@ impl Order {
             epochs: settings.epochs,
             max_steps: settings.max_steps,
             seed,
+            order: settings.order,
         }
     }
 
@@ -65,7 +68,9 @@ impl Order {
         let epoch = step / self.steps_per_epoch();
         let position = step % self.steps_per_epoch() * self.units_per_step.get();
         let mut units: Vec<usize> = (0..self.units).collect();
-        units.shuffle(&mut self.seed.stream(&format!("order/epoch/{epoch}")));
+        if self.order == RowOrder::Shuffled {
+            units.shuffle(&mut self.seed.stream(&format!("order/epoch/{epoch}")));
+        }
         let end = (position + self.units_per_step.get()).min(self.units);
         Some(Window { epoch, position, units: units[position..end].to_vec() })
     }
