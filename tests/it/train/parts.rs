@@ -150,6 +150,13 @@ fn every_epoch_takes_each_unit_once_in_another_order_and_the_last_window_is_shor
 }
 
 #[test]
+fn the_order_of_the_file_is_kept_in_every_epoch() {
+    let order = order(10, "rows_per_step = 4\nepochs = 2\norder = \"file\"", 7);
+    let units: Vec<usize> = (0..6).flat_map(|step| order.window(step).unwrap().units).collect();
+    assert_eq!(units, (0..10).chain(0..10).collect::<Vec<_>>());
+}
+
+#[test]
 fn order_depends_on_the_seed_and_max_steps_only_cuts_it() {
     let long = order(50, "epochs = 3", 1);
     let cut = order(50, "epochs = 3\nmax_steps = 5", 1);

@@ -8,7 +8,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{Device, Tensor, Var};
 use rand::RngExt as _;
 use topalign::error::Result;
-use topalign::recipe::settings::{Arithmetic, Positive, Schedule, Share, TrainSettings, defaults};
+use topalign::recipe::settings::{Arithmetic, Positive, RowOrder, Schedule, Share, TrainSettings, defaults};
 use topalign::run::seed::Seed;
 use topalign::token::{Packed, Tree};
 use topalign::train::{Pass, Policy};
@@ -102,5 +102,6 @@ pub fn settings(text: &str) -> TrainSettings {
         max_tokens: count("max_tokens").unwrap_or(defaults::MAX_TOKENS),
         save_every: count("save_every").unwrap_or(defaults::SAVE_EVERY),
         arithmetic: Arithmetic::default(),
+        order: table.get("order").map_or(RowOrder::Shuffled, |_| RowOrder::File),
     }
 }
