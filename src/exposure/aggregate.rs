@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Figure, Questions};
+use super::figure::{Answers, Figure, Question, Questions};
 use super::log::TIERS;
-use super::path::Paths;
+use super::path::{PathFigures, Paths};
 use super::recognition::Recognition;
 use super::session::{Scored, Session, tier_name};
 use super::view::View;
 use crate::statistic::{Resampling, mean, wilson};
 
-/// Said wherever paths are shown.
-pub const ORDER_NOT_CAUSE: &str = "order in time, not cause: logs have no parent ids";
+/// Before the names of questions to the sessions without gaps.
+const COMPLETE: &str = "complete/";
 
 /// Figures of a set of sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,30 +91,8 @@ pub struct RecognitionFigures {
     pub missed: Figure,
 }
 
-/// Paths with their shares; every kind is shown, so that nothing is dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PathFigures {
-    /// Counts by kind.
-    #[serde(flatten)]
-    pub counts: Paths,
-    /// Targets that appeared on either side, over all sessions.
-    pub entity_sessions: u64,
-    /// Same request and across requests together.
-    pub internal_first: u64,
-    /// Tied, one-sided and unordered together.
-    pub remainder: u64,
-    /// Targets that appeared on both sides: the others have no order to speak of.
-    pub two_sided: u64,
-    /// Share of the two-sided that were internal first.
-    pub internal_first_of_two_sided: Option<f64>,
-    /// Share of each of the above in `entity_sessions`; empty when nothing appeared.
-    pub shares: BTreeMap<String, f64>,
-    /// What an order in time does not show.
-    pub note: String,
-}
-
 /// Figures of the sessions without gaps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompleteOnly {
     /// Sessions without gaps.
     pub n: usize,
@@ -122,6 +100,12 @@ pub struct CompleteOnly {
     pub ecr: Figure,
     /// OLF over them.
     pub olf: Figure,
+    /// Those with an OLF above 0.
+    pub olf_positive: usize,
+    /// Coverage by channel over them.
+    pub coverage: BTreeMap<String, Figure>,
+    /// The five views over them.
+    pub views: BTreeMap<View, ViewFigures>,
 }
 
 /// Means of the bounds.
@@ -131,41 +115,35 @@ pub struct GroupBounds {
     pub ecr: Option<[f64; 2]>,
     /// Of OLF.
     pub olf: Option<[f64; 2]>,
+    /// Of the coverage of each visible channel.
+    pub coverage: BTreeMap<String, [f64; 2]>,
 }
 
 /// Computes the figures of some sessions.
 pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
     let mut questions = Questions::new(sessions);
-    questions.ask("ecr", |scored| Some(scored.session.ecr));
-    questions.ask("olf", |scored| scored.session.olf);
-    questions.ask("complete/ecr", |scored| (!scored.session.incomplete).then_some(scored.session.ecr));
-    questions.ask("complete/olf", |scored| scored.session.olf.filter(|_| !scored.session.incomplete));
-    for channel in names(sessions, |session| &session.coverage) {
-        let name = format!("coverage/{channel}");
-        questions.ask(name, move |scored| scored.session.coverage.get(&channel).copied());
+    ask_exposure(&mut questions, sessions, "", |_| true);
+    let complete = sessions.iter().filter(|scored| !scored.session.incomplete).count();
+    if complete < sessions.len() {
+        ask_exposure(&mut questions, sessions, COMPLETE, |scored| !scored.session.incomplete);
     }
     for channel in names(sessions, |session| &session.internal_coverage) {
         let name = format!("internal/{channel}");
         questions.ask(name, move |scored| scored.session.internal_coverage.get(&channel).copied());
-    }
-    for view in View::ALL {
-        let value = move |scored: &Scored| scored.session.views.get(&view).cloned();
-        questions.ask(format!("{}/coverage", view.name()), move |scored| value(scored)?.coverage);
-        questions.ask(format!("{}/missed", view.name()), move |scored| value(scored)?.missed);
     }
     for tier in TIERS.map(tier_name) {
         questions.ask(format!("tier/{tier}"), move |scored| scored.session.sensitivity.get(tier).copied());
     }
     ask_recognition(&mut questions);
     let mut answers = questions.answer(resampling);
-    let olf_positive = sessions.iter().filter(|scored| scored.session.olf.is_some_and(|olf| olf > 0.0)).count();
+    let loses = |scored: &&&Scored| scored.session.olf.is_some_and(|olf| olf > 0.0);
+    let olf_positive = sessions.iter().filter(loses).count();
     let with_outlet = sessions.iter().filter(|scored| scored.session.olf.is_some()).count();
     let mut paths = Paths::default();
     for scored in sessions {
         paths.extend(&scored.session.paths);
     }
-    let complete = sessions.iter().filter(|scored| !scored.session.incomplete).count();
-    Group {
+    let mut group = Group {
         n: sessions.len(),
         complete,
         ecr: answers.take("ecr"),
@@ -174,14 +152,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
         olf_positive_interval: wilson(olf_positive, with_outlet).map(|(low, high)| [low, high]),
         coverage: answers.take_all("coverage/"),
         internal_coverage: answers.take_all("internal/"),
-        views: View::ALL
-            .into_iter()
-            .map(|view| {
-                let [coverage, missed] =
-                    ["coverage", "missed"].map(|of| answers.take(&format!("{}/{of}", view.name())));
-                (view, ViewFigures::new(coverage, &missed))
-            })
-            .collect(),
+        views: views(&mut answers, ""),
         recognition: sessions.iter().any(|scored| scored.session.recognition.is_some()).then(|| RecognitionFigures {
             confirmed: answers.take("recognition/confirmed"),
             reported: answers.take("recognition/reported"),
@@ -195,13 +166,47 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
         }),
         paths: PathFigures::new(paths),
         sensitivity: answers.take_all("tier/"),
-        complete_only: CompleteOnly {
-            n: complete,
-            ecr: answers.take("complete/ecr"),
-            olf: answers.take("complete/olf"),
-        },
+        complete_only: CompleteOnly::default(),
         bounds: bounds(sessions),
+    };
+    group.complete_only = if complete < sessions.len() {
+        let olf_positive = sessions.iter().filter(|scored| !scored.session.incomplete).filter(loses).count();
+        CompleteOnly::new(complete, olf_positive, &mut answers)
+    } else {
+        CompleteOnly::same(&group)
+    };
+    group
+}
+
+/// Asks what is given with and without incomplete sessions: exposure, outlet loss, coverage by channel, the five views.
+fn ask_exposure<'a>(
+    questions: &mut Questions<'a>,
+    sessions: &[&Scored],
+    prefix: &str,
+    counts: impl Fn(&Scored) -> bool + Copy + 'a,
+) {
+    let mut ask = |name: String, value: Question<'a>| {
+        questions.ask(format!("{prefix}{name}"), move |scored| if counts(scored) { value(scored) } else { None });
+    };
+    ask("ecr".to_owned(), Box::new(|scored| Some(scored.session.ecr)));
+    ask("olf".to_owned(), Box::new(|scored| scored.session.olf));
+    for channel in names(sessions, |session| &session.coverage) {
+        let name = format!("coverage/{channel}");
+        ask(name, Box::new(move |scored| scored.session.coverage.get(&channel).copied()));
     }
+    for view in View::ALL {
+        ask(format!("{}/coverage", view.name()), Box::new(move |scored| scored.session.views.get(&view)?.coverage));
+        ask(format!("{}/missed", view.name()), Box::new(move |scored| scored.session.views.get(&view)?.missed));
+    }
+}
+
+fn views(answers: &mut Answers, prefix: &str) -> BTreeMap<View, ViewFigures> {
+    let figures = |view: View| {
+        let [coverage, missed] =
+            ["coverage", "missed"].map(|of| answers.take(&format!("{prefix}{}/{of}", view.name())));
+        (view, ViewFigures::new(coverage, &missed))
+    };
+    View::ALL.into_iter().map(figures).collect()
 }
 
 fn names(sessions: &[&Scored], of: impl Fn(&Session) -> &BTreeMap<String, f64>) -> BTreeSet<String> {
@@ -234,6 +239,39 @@ fn bounds(sessions: &[&Scored]) -> GroupBounds {
     GroupBounds {
         ecr: ends(sessions.iter().map(|scored| scored.session.bounds.ecr).collect()),
         olf: ends(sessions.iter().filter_map(|scored| scored.session.bounds.olf).collect()),
+        coverage: names(sessions, |session| &session.coverage)
+            .into_iter()
+            .filter_map(|channel| {
+                let of = |scored: &&Scored| scored.session.bounds.coverage.get(&channel).copied();
+                let ends = ends(sessions.iter().filter_map(of).collect())?;
+                Some((channel, ends))
+            })
+            .collect(),
+    }
+}
+
+impl CompleteOnly {
+    fn new(n: usize, olf_positive: usize, answers: &mut Answers) -> Self {
+        Self {
+            n,
+            ecr: answers.take(&format!("{COMPLETE}ecr")),
+            olf: answers.take(&format!("{COMPLETE}olf")),
+            olf_positive,
+            coverage: answers.take_all(&format!("{COMPLETE}coverage/")),
+            views: views(answers, COMPLETE),
+        }
+    }
+
+    /// Of a group without gaps.
+    fn same(group: &Group) -> Self {
+        Self {
+            n: group.n,
+            ecr: group.ecr.clone(),
+            olf: group.olf.clone(),
+            olf_positive: group.olf_positive,
+            coverage: group.coverage.clone(),
+            views: group.views.clone(),
+        }
     }
 }
 
@@ -247,34 +285,6 @@ impl ViewFigures {
             missed: missed.mean,
             n: coverage.n,
             reason: if coverage.n == 0 { Some("no session's log can answer it".to_owned()) } else { coverage.reason },
-        }
-    }
-}
-
-impl PathFigures {
-    fn new(counts: Paths) -> Self {
-        let total = counts.total();
-        let two_sided = total - counts.one_sided;
-        let parts = [
-            ("same_request", counts.same_request),
-            ("cross_request", counts.cross_request),
-            ("internal_first", counts.internal_first()),
-            ("visible_first", counts.visible_first),
-            ("tied", counts.tied),
-            ("one_sided", counts.one_sided),
-            ("unordered", counts.unordered),
-            ("remainder", counts.remainder()),
-        ];
-        let share = |(name, count): (&str, u64)| (total > 0).then(|| (name.to_owned(), count as f64 / total as f64));
-        Self {
-            counts,
-            entity_sessions: total,
-            internal_first: counts.internal_first(),
-            remainder: counts.remainder(),
-            two_sided,
-            internal_first_of_two_sided: (two_sided > 0).then(|| counts.internal_first() as f64 / two_sided as f64),
-            shares: parts.into_iter().filter_map(share).collect(),
-            note: ORDER_NOT_CAUSE.to_owned(),
         }
     }
 }

@@ -69,11 +69,14 @@ pub struct AgreementFigures {
     pub raw_agreement: Option<f64>,
     /// Its 95% interval over rows.
     pub raw_agreement_interval: Option<[f64; 2]>,
+    /// Why it is absent, or its interval is absent or degenerate.
+    #[serde(default)]
+    pub raw_agreement_reason: Option<String>,
     /// Cohen's kappa for any number of classes; undefined when there is one.
     pub kappa: Option<f64>,
     /// Its 95% interval.
     pub kappa_interval: Option<[f64; 2]>,
-    /// Why kappa is absent.
+    /// Why kappa is absent, or its interval is absent or degenerate.
     pub kappa_reason: Option<String>,
     /// Rows with gold and prediction.
     pub judged: u64,
@@ -81,7 +84,7 @@ pub struct AgreementFigures {
     pub strict_f1: Option<f64>,
     /// Its 95% interval.
     pub strict_f1_interval: Option<[f64; 2]>,
-    /// Why it is absent.
+    /// Why it is absent, or its interval is absent or degenerate.
     pub strict_f1_reason: Option<String>,
     /// Positives among the rows predicted so.
     pub strict_precision: Option<f64>,
@@ -183,10 +186,14 @@ fn figures(rows: &[&LabelRow], positive: &str, resampling: Resampling) -> Agreem
         classes: annotators.labels().into_iter().map(str::to_owned).collect(),
         raw_agreement: annotators.raw(),
         raw_agreement_interval: ends(&raw),
+        raw_agreement_reason: match annotators.total() {
+            0 => Some("no row has both annotators".to_owned()),
+            _ => raw.reason,
+        },
         kappa: annotators.kappa(),
         kappa_interval: ends(&kappa),
         kappa_reason: match (annotators.kappa(), annotators.total()) {
-            (Some(_), _) => None,
+            (Some(_), _) => kappa.reason,
             (None, 0) => Some("no row has both annotators".to_owned()),
             (None, _) => Some("only one class is present".to_owned()),
         },
@@ -194,7 +201,7 @@ fn figures(rows: &[&LabelRow], positive: &str, resampling: Resampling) -> Agreem
         strict_f1: strict.f1,
         strict_f1_interval: ends(&f1),
         strict_f1_reason: match (strict.f1, judge.total()) {
-            (Some(_), _) => None,
+            (Some(_), _) => f1.reason,
             (None, 0) => Some("no row has gold and prediction".to_owned()),
             (None, _) => Some(format!("`{positive}` neither occurs nor is predicted")),
         },
@@ -275,8 +282,14 @@ pub fn text_agreement(agreement: &Agreement) -> String {
             agreement.positive,
             number(figures.strict_f1, figures.strict_f1_interval),
         );
-        for reason in [&figures.kappa_reason, &figures.strict_f1_reason].into_iter().flatten() {
-            let _ = writeln!(out, "  n/a: {reason}");
+        for (figure, reason) in [
+            ("raw agreement", &figures.raw_agreement_reason),
+            ("kappa", &figures.kappa_reason),
+            ("strict F1", &figures.strict_f1_reason),
+        ] {
+            if let Some(reason) = reason {
+                let _ = writeln!(out, "  {figure}: {reason}");
+            }
         }
     }
     let _ = writeln!(out, "\ngold \\ prediction");

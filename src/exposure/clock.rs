@@ -85,6 +85,11 @@ impl Earliest {
         }
     }
 
+    /// Whether every event has an index.
+    pub fn has_index(&self) -> bool {
+        self.index.is_some()
+    }
+
     /// The order that all events of these sets share, if any.
     pub fn shared_order<'a>(sets: impl Iterator<Item = &'a Self>) -> Option<Order> {
         let merged = sets.copied().reduce(Self::merge)?;

@@ -28,6 +28,9 @@ pub struct Contrast {
     pub nonzero: usize,
     /// Pairs with a session that has gaps.
     pub incomplete: usize,
+    /// Partners of which one has no value, such as the OLF of a contract without outlet: in no pair.
+    #[serde(default)]
+    pub without_value: usize,
     /// Mean of a - b.
     pub difference: Option<f64>,
     /// Lower end of its 95% interval.
@@ -97,7 +100,7 @@ struct Keyed<'a> {
 }
 
 /// Every pair of conditions, every metric; none without pair keys.
-pub(super) fn contrasts(sessions: &[Scored], resampling: Resampling) -> (Vec<Contrast>, Vec<Unpaired>) {
+pub(super) fn contrasts(sessions: &[&Scored], resampling: Resampling) -> (Vec<Contrast>, Vec<Unpaired>) {
     let conditions = by_condition(sessions);
     let channels: BTreeSet<&str> =
         sessions.iter().flat_map(|scored| scored.session.coverage.keys().map(String::as_str)).collect();
@@ -122,9 +125,9 @@ pub(super) fn contrasts(sessions: &[Scored], resampling: Resampling) -> (Vec<Con
     (contrasts, unpaired)
 }
 
-fn by_condition(sessions: &[Scored]) -> BTreeMap<&str, Keyed<'_>> {
+fn by_condition<'a>(sessions: &[&'a Scored]) -> BTreeMap<&'a str, Keyed<'a>> {
     let mut conditions: BTreeMap<&str, Keyed<'_>> = BTreeMap::new();
-    for scored in sessions {
+    for &scored in sessions {
         let Some(condition) = scored.session.condition.as_deref() else { continue };
         let keyed = conditions.entry(condition).or_default();
         let Some(key) = scored.session.pair_key.as_deref() else { continue };
@@ -137,9 +140,9 @@ fn by_condition(sessions: &[Scored]) -> BTreeMap<&str, Keyed<'_>> {
 }
 
 /// Keys that are in no contrast, since several sessions of a condition share them.
-pub(super) fn ambiguous_sessions(sessions: &[Scored]) -> Vec<&str> {
+pub(super) fn ambiguous_sessions<'a>(sessions: &[&'a Scored]) -> Vec<&'a str> {
     let conditions = by_condition(sessions);
-    let is_ambiguous = |scored: &&Scored| {
+    let is_ambiguous = |scored: &&&'a Scored| {
         let named = scored.session.condition.as_deref().zip(scored.session.pair_key.as_deref());
         named.is_some_and(|(condition, key)| conditions[condition].ambiguous.contains(key))
     };
@@ -153,10 +156,13 @@ fn contrast(
     resampling: Resampling,
 ) -> Contrast {
     let mut pairs: Vec<(&Scored, f64)> = Vec::new();
-    let mut incomplete = 0;
+    let (mut incomplete, mut without_value) = (0, 0);
     for (key, one) in &first.sessions {
         let Some(other) = second.sessions.get(key) else { continue };
-        let Some((x, y)) = metric.value(&one.session).zip(metric.value(&other.session)) else { continue };
+        let Some((x, y)) = metric.value(&one.session).zip(metric.value(&other.session)) else {
+            without_value += 1;
+            continue;
+        };
         incomplete += usize::from(one.session.incomplete || other.session.incomplete);
         pairs.push((one, x - y));
     }
@@ -173,6 +179,7 @@ fn contrast(
         pairs: pairs.len(),
         nonzero: test.as_ref().map_or(0, |test| test.nonzero),
         incomplete,
+        without_value,
         difference: estimate.value,
         low: estimate.low,
         high: estimate.high,

@@ -43,7 +43,7 @@ impl Figure {
 }
 
 /// A number that a session may have.
-type Question<'a> = Box<dyn Fn(&Scored) -> Option<f64> + 'a>;
+pub(super) type Question<'a> = Box<dyn Fn(&Scored) -> Option<f64> + 'a>;
 
 /// Questions to one set of sessions.
 pub(super) struct Questions<'a> {

@@ -63,6 +63,9 @@ pub struct Settings {
 /// Unreadable or invalid inputs, naming the rows; an unwritable folder.
 pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
     let register = read_register(&files.contracts)?;
+    if let Some(name) = &settings.answer_channel {
+        check_answer_channel(&register, name)?;
+    }
     let actions: Vec<Action> = read_all(&files.actions)?;
     let candidates: Vec<Candidates> = read_all(&files.candidates)?;
     let mut ledger = Ledger::new(&register, &actions, settings.cluster.as_deref());
@@ -85,6 +88,15 @@ pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
     let json = serde_json::to_vec_pretty(&summary).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(&files.out.join("summary.json"), &json)?;
     Ok(summary)
+}
+
+/// A name that no contract knows would leave the view of the final answer empty.
+fn check_answer_channel(register: &Register, name: &str) -> Result<()> {
+    let is_visible = |frozen: &Frozen| frozen.channel(name).is_some_and(|channel| frozen.is_visible(channel));
+    if register.iter().any(is_visible) {
+        return Ok(());
+    }
+    Err(Fault::new("no contract declares this as a visible channel").at("--answer-channel").got(name).into())
 }
 
 /// The events of some sessions, in order, with their matches marked: a second pass over the observations.
@@ -181,9 +193,9 @@ fn admit(
     let mut admitted = Vec::with_capacity(rows.len());
     let mut faults: Vec<Fault> = Vec::new();
     for (line, observation) in rows {
-        match ledger.admit(&observation, &format!("{place}:{line}")) {
+        match ledger.admit(&observation) {
             Ok(Some(admission)) => admitted.push((observation, admission)),
-            Err(fault) if faults.len() < SHOWN_FAULTS => faults.push(fault),
+            Err(fault) if faults.len() < SHOWN_FAULTS => faults.push(fault.at(format!("{place}:{line}"))),
             Ok(None) | Err(_) => {}
         }
     }

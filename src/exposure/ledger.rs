@@ -4,25 +4,20 @@
 //! ([`SessionLog`]). Sets and earliest times only, so the order of rows cannot matter and a repeated row changes nothing.
 //! Source: ASLEval, equations 2 to 5.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher as _, RandomState};
 
 use super::clock::{Earliest, Event, Moment};
 use super::log::{SessionLog, Side};
 use super::match_row::MatchRow;
-use super::register::{Authority, Frozen, Register};
+use super::register::{Authority, Register};
 use super::set::TargetSet;
 use super::warning::Warnings;
 use crate::adjudicate::Match;
 use crate::error::Fault;
-use crate::observation::{Action, ActionStatus, Observation, Status};
+use crate::observation::{Action, ActionStatus, Checker, Observation, Status};
 
 const UNREADABLE: &str = "timestamps that cannot be read are taken as absent";
-const MIXED: &str =
-    "timestamps with and without a zone in one session cannot be compared: indices order its events, where known";
 const HUGE: &str = "payloads over 2 MiB are searched in windows, in which escapes of JSON are not decoded";
-const TURNED: &str = "timestamps run against the order of requests in a session: timestamps are followed";
 
 /// Counts over all rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -39,8 +34,17 @@ pub struct Counts {
     pub weaker_matches: u64,
 }
 
-/// Actions of each session: whether any action of a request and channel was delivered.
-type Deliveries = HashMap<String, BTreeMap<(u32, String), bool>>;
+/// What became of the actions of one request and channel.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Delivery {
+    /// Any of them was delivered.
+    pub delivered: bool,
+    /// The log has an observation of this request and channel.
+    pub observed: bool,
+}
+
+/// Actions of each session by request and channel.
+type Deliveries = HashMap<String, BTreeMap<(u32, String), Delivery>>;
 
 /// An observation that passed its checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +58,13 @@ pub struct Admission {
 /// Collects observations.
 pub struct Ledger<'a> {
     register: &'a Register,
+    pub(super) checker: Checker,
     /// The key within `pair_key` by which sessions are clustered.
-    cluster_key: Option<String>,
+    pub(super) cluster_key: Option<String>,
     pub(super) sessions: BTreeMap<String, SessionLog>,
     pub(super) deliveries: Deliveries,
     pub(super) tool_names: Vec<String>,
     tools: HashMap<String, u32>,
-    /// Digests of event ids and of what the events say.
-    seen: HashMap<u64, u64>,
-    hasher: RandomState,
     pub(super) counts: Counts,
     pub(super) warnings: Warnings,
 }
@@ -73,98 +75,48 @@ impl<'a> Ledger<'a> {
         let mut deliveries: Deliveries = HashMap::new();
         for action in actions {
             let session = deliveries.entry(action.session_id.clone()).or_default();
-            *session.entry((action.request, action.channel.clone())).or_default() |=
+            session.entry((action.request, action.channel.clone())).or_default().delivered |=
                 action.status == ActionStatus::Delivered;
         }
         Self {
             register,
+            checker: Checker::default(),
             cluster_key: cluster_key.map(str::to_owned),
             sessions: BTreeMap::new(),
             deliveries,
             tool_names: Vec::new(),
             tools: HashMap::new(),
-            seen: HashMap::new(),
-            hasher: RandomState::new(),
             counts: Counts::default(),
             warnings: Warnings::default(),
         }
     }
 
-    /// Checks an observation against its contract and its session; `None` for an event that was seen before.
+    /// Checks an observation ([`Checker::admit`]); `None` for an event that was seen before.
     ///
     /// # Errors
-    /// No such contract, an undeclared channel, a request outside the budget, an event id with two contents, or a session with
-    /// two contracts, conditions or pair keys. `place` names the row.
-    pub fn admit(&mut self, observation: &Observation, place: &str) -> Result<Option<Admission>, Fault> {
+    /// As [`Checker::admit`].
+    pub fn admit(&mut self, observation: &Observation) -> Result<Option<Admission>, Fault> {
         self.counts.rows += 1;
-        let contract = self.register.place(&observation.contract_id).ok_or_else(|| {
-            Fault::new(format!("session {}: no contract with this `contract_id`", observation.session_id))
-                .at(place)
-                .got(&observation.contract_id)
-                .hint("give every contract of the log with --contracts")
-        })?;
-        let frozen = self.register.get(contract);
-        check_digest(observation, frozen, place)?;
-        let channel = check_channel(observation, frozen, place)?;
-        self.check_session(observation, contract, place)?;
-        if self.is_repeated(observation, place)? {
-            self.counts.duplicates += 1;
-            return Ok(None);
+        let contract = self.register.place(&observation.contract_id);
+        let channel = self.checker.admit(contract.map(|place| &self.register.get(place).contract), observation)?;
+        if let Some(contract) = contract {
+            self.note_session(observation, contract);
         }
-        Ok(Some(Admission { contract, channel }))
+        let admission = contract.zip(channel).map(|(contract, channel)| Admission { contract, channel });
+        self.counts.duplicates += u64::from(admission.is_none());
+        Ok(admission)
     }
 
-    fn check_session(&mut self, observation: &Observation, contract: usize, place: &str) -> Result<(), Fault> {
-        let frozen = self.register.get(contract);
+    fn note_session(&mut self, observation: &Observation, contract: usize) {
         let id = observation.session_id.as_str();
         if !self.sessions.contains_key(id) {
-            self.sessions.insert(id.to_owned(), SessionLog::new(contract, frozen));
+            self.sessions.insert(id.to_owned(), SessionLog::new(contract, self.register.get(contract)));
         }
-        let Some(session) = self.sessions.get_mut(id) else { return Ok(()) };
-        if session.contract != contract {
-            return Err(two_values("contract_id", id, place).got(&observation.contract_id));
-        }
-        if let Some(condition) = &observation.condition {
-            match &session.condition {
-                None => session.condition = Some(condition.clone()),
-                Some(known) if known == condition => {}
-                Some(_) => return Err(two_values("condition", id, place).got(condition)),
-            }
-        }
-        let Some(pair_key) = observation.pair_key.as_ref().filter(|key| !key.is_null()) else { return Ok(()) };
-        let canonical = canonical(pair_key);
-        if let Some(known) = &session.pair_key {
-            return if *known == canonical { Ok(()) } else { Err(two_values("pair_key", id, place).got(canonical)) };
-        }
-        session.pair_key = Some(canonical);
-        let value = self.cluster_key.as_ref().and_then(|key| pair_key.get(key));
-        session.cluster = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        Ok(())
-    }
-
-    /// The same id with the same content is one event; with another it is a fault.
-    fn is_repeated(&mut self, observation: &Observation, place: &str) -> Result<bool, Fault> {
-        let Some(event) = &observation.event_id else { return Ok(false) };
-        let content = self.hasher.hash_one((
-            &observation.channel,
-            observation.request,
-            observation.index,
-            &observation.timestamp,
-            &observation.recipients,
-            observation.status,
-            observation.payload.to_string(),
-        ));
-        match self.seen.entry(self.hasher.hash_one((&observation.session_id, event))) {
-            Entry::Vacant(entry) => {
-                entry.insert(content);
-                Ok(false)
-            }
-            Entry::Occupied(entry) if *entry.get() == content => Ok(true),
-            Entry::Occupied(_) => {
-                Err(Fault::new(format!("session {}: one `event_id` with two contents", observation.session_id))
-                    .at(place)
-                    .got(event))
-            }
+        let (Some(session), Some(key)) = (self.sessions.get_mut(id), &self.cluster_key) else { return };
+        if session.cluster.is_none() {
+            let value = observation.pair_key.as_ref().and_then(|pair_key| pair_key.get(key));
+            let value = value.filter(|value| !value.is_null());
+            session.cluster = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
     }
 
@@ -177,8 +129,9 @@ impl<'a> Ledger<'a> {
         rows: &mut Vec<MatchRow>,
     ) {
         self.note_time(observation);
+        let delivered = self.note_delivery(observation);
         if observation.status == Status::Ok {
-            self.score(observation, admission, matches, rows);
+            self.score((observation, admission, delivered), matches, rows);
         } else {
             self.note_gap(observation, admission);
         }
@@ -197,7 +150,20 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    fn score(&mut self, observation: &Observation, at: Admission, matches: &[Match], rows: &mut Vec<MatchRow>) {
+    /// Whether the observation's action was delivered.
+    fn note_delivery(&mut self, observation: &Observation) -> bool {
+        let Some(actions) = self.deliveries.get_mut(&observation.session_id) else { return false };
+        let Some(action) = actions.get_mut(&(observation.request, observation.channel.clone())) else { return false };
+        action.observed = true;
+        action.delivered
+    }
+
+    fn score(
+        &mut self,
+        (observation, at, delivered): (&Observation, Admission, bool),
+        matches: &[Match],
+        rows: &mut Vec<MatchRow>,
+    ) {
         let frozen = self.register.get(at.contract);
         let tool = observation.tool.as_deref().map(|name| tool_number(&mut self.tools, &mut self.tool_names, name));
         let Some(session) = self.sessions.get_mut(&observation.session_id) else { return };
@@ -246,9 +212,7 @@ impl<'a> Ledger<'a> {
             for (control, authority) in session.control.iter_mut().zip([Authority::Everyone, Authority::Nobody]) {
                 control.extend(&headline.both(&frozen.unauthorized(&recipients, authority)));
             }
-            let key = (observation.request, observation.channel.clone());
-            let delivered = self.deliveries.get(&observation.session_id).and_then(|actions| actions.get(&key));
-            if delivered == Some(&true) {
+            if delivered {
                 session.delivered.extend(&counted);
             }
         } else if let Some(tool) = tool {
@@ -269,55 +233,6 @@ impl<'a> Ledger<'a> {
     pub(super) fn note_huge(&mut self, session: &str) {
         self.warnings.add(HUGE, session);
     }
-
-    /// Warns of sessions whose clocks contradict themselves.
-    pub(super) fn check_clocks(&mut self) {
-        for (id, session) in &self.sessions {
-            if session.clock.is_mixed() {
-                self.warnings.add(MIXED, id);
-            }
-            if session.clock.turns_back() {
-                self.warnings.add(TURNED, id);
-            }
-        }
-    }
-}
-
-/// A log may say under which contract it was made: one that was edited since is refused.
-fn check_digest(observation: &Observation, frozen: &Frozen, place: &str) -> Result<(), Fault> {
-    let Some(logged) = observation.extra.get("contract_digest").and_then(serde_json::Value::as_str) else {
-        return Ok(());
-    };
-    if logged == frozen.contract.digest {
-        return Ok(());
-    }
-    Err(Fault::new(format!("session {}: the contract was edited after this observation", observation.session_id))
-        .at(place)
-        .got(&frozen.contract.digest)
-        .expected(logged)
-        .hint("judge the log by the contract that was frozen before it"))
-}
-
-fn check_channel(observation: &Observation, frozen: &Frozen, place: &str) -> Result<usize, Fault> {
-    let budget = frozen.contract.budget;
-    if observation.request == 0 || observation.request > budget {
-        return Err(Fault::new(format!("session {}: `request` is outside the budget", observation.session_id))
-            .at(place)
-            .got(observation.request)
-            .expected(format!("1 to {budget}")));
-    }
-    frozen.channel(&observation.channel).ok_or_else(|| {
-        let declared: Vec<&str> = frozen.contract.channels.iter().map(|channel| channel.name.as_str()).collect();
-        Fault::new(format!("session {}: the contract declares no such channel", observation.session_id))
-            .at(place)
-            .got(&observation.channel)
-            .expected(format!("one of: {}", declared.join(", ")))
-            .hint("declare it in the contract, as `internal` if nobody outside sees it")
-    })
-}
-
-fn two_values(field: &str, session: &str, place: &str) -> Fault {
-    Fault::new(format!("session {session} has two values of `{field}`")).at(place)
 }
 
 fn tool_number(numbers: &mut HashMap<String, u32>, names: &mut Vec<String>, name: &str) -> u32 {
@@ -328,17 +243,4 @@ fn tool_number(numbers: &mut HashMap<String, u32>, names: &mut Vec<String>, name
     numbers.insert(name.to_owned(), number);
     names.push(name.to_owned());
     number
-}
-
-/// One text for equal keys, whatever the order of their fields.
-fn canonical(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::Object(map) => {
-            let sorted: BTreeMap<&String, String> = map.iter().map(|(key, value)| (key, canonical(value))).collect();
-            let fields: Vec<String> =
-                sorted.iter().map(|(key, value)| format!("{}:{value}", serde_json::json!(key))).collect();
-            format!("{{{}}}", fields.join(","))
-        }
-        other => other.to_string(),
-    }
 }

@@ -41,9 +41,6 @@ pub(super) struct ChannelLog {
 #[derive(Debug, Clone)]
 pub(super) struct SessionLog {
     pub contract: usize,
-    pub condition: Option<String>,
-    /// Canonical JSON of the pair key.
-    pub pair_key: Option<String>,
     /// What is resampled together with this session.
     pub cluster: Option<String>,
     /// In the order of the contract's channels.
@@ -80,8 +77,6 @@ impl SessionLog {
     pub fn new(contract: usize, frozen: &Frozen) -> Self {
         Self {
             contract,
-            condition: None,
-            pair_key: None,
             cluster: None,
             channels: vec![ChannelLog::default(); frozen.contract.channels.len()],
             tiers: Default::default(),

@@ -7,6 +7,8 @@
 
 mod aggregate;
 mod agreement;
+mod beside;
+mod check;
 mod clock;
 mod contrast;
 mod event;
@@ -31,8 +33,9 @@ mod text;
 mod view;
 mod warning;
 
-pub use aggregate::{CompleteOnly, Group, GroupBounds, ORDER_NOT_CAUSE, PathFigures, RecognitionFigures, ViewFigures};
+pub use aggregate::{CompleteOnly, Group, GroupBounds, RecognitionFigures, ViewFigures};
 pub use agreement::{Agreement, AgreementFigures, Disagreement, LabelRow, agreement, disagreements, text_agreement};
+pub use beside::text_published;
 pub use contrast::{Contrast, Unpaired};
 pub use event::{EventView, Hit, Piece};
 pub use figure::Figure;
@@ -40,9 +43,9 @@ pub use files::{Files, Settings, analyse, compare_labels, events, read_register}
 pub use identity::{Identity, identities};
 pub use ledger::{Admission, Counts, Ledger};
 pub use match_row::MatchRow;
-pub use path::{PathKind, Paths};
+pub use path::{ORDER_NOT_CAUSE, PathFigures, PathKind, Paths};
 pub use payload::text as payload_text;
-pub use published::{PUBLISHED, Published, PublishedOutlet, TABLES, outlet_row, text_published};
+pub use published::{PUBLISHED, Published, PublishedChange, PublishedOutlet, TABLES, outlet_row};
 pub use recognition::Recognition;
 pub use register::{Authority, Frozen, Register};
 pub use release::{Kind, LabelComparison, LabelDisagreement, LabelLedger, text_labels};

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Earliest;
+use super::clock::{Earliest, Order};
 use super::log::{SessionLog, Side};
+
+/// Said wherever paths are shown.
+pub const ORDER_NOT_CAUSE: &str = "order in time, not cause: logs have no parent ids";
 
 /// How a target's internal and visible appearances are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -86,25 +89,94 @@ impl Paths {
     }
 }
 
+/// Paths with their shares; every kind is shown, so that nothing is dropped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathFigures {
+    /// Counts by kind.
+    #[serde(flatten)]
+    pub counts: Paths,
+    /// Targets that appeared on either side, over all sessions.
+    pub entity_sessions: u64,
+    /// Same request and across requests together.
+    pub internal_first: u64,
+    /// Tied, one-sided and unordered together.
+    pub remainder: u64,
+    /// Targets that appeared on both sides: the others have no order to speak of.
+    pub two_sided: u64,
+    /// Share of the two-sided that were internal first.
+    pub internal_first_of_two_sided: Option<f64>,
+    /// Share of each of the above in `entity_sessions`; empty when nothing appeared.
+    pub shares: BTreeMap<String, f64>,
+    /// What an order in time does not show.
+    pub note: String,
+}
+
+impl PathFigures {
+    /// Adds totals and shares to counts.
+    pub(super) fn new(counts: Paths) -> Self {
+        let total = counts.total();
+        let two_sided = total - counts.one_sided;
+        let parts = [
+            ("same_request", counts.same_request),
+            ("cross_request", counts.cross_request),
+            ("internal_first", counts.internal_first()),
+            ("visible_first", counts.visible_first),
+            ("tied", counts.tied),
+            ("one_sided", counts.one_sided),
+            ("unordered", counts.unordered),
+            ("remainder", counts.remainder()),
+        ];
+        let share = |(name, count): (&str, u64)| (total > 0).then(|| (name.to_owned(), count as f64 / total as f64));
+        Self {
+            counts,
+            entity_sessions: total,
+            internal_first: counts.internal_first(),
+            remainder: counts.remainder(),
+            two_sided,
+            internal_first_of_two_sided: (two_sided > 0).then(|| counts.internal_first() as f64 / two_sided as f64),
+            shares: parts.into_iter().filter_map(share).collect(),
+            note: ORDER_NOT_CAUSE.to_owned(),
+        }
+    }
+}
+
+/// Earliest events of one side by request.
+type Appearances = BTreeMap<u32, Earliest>;
+
 /// Kind of every target that appeared on either side.
 pub(super) fn kinds(session: &SessionLog) -> BTreeMap<usize, PathKind> {
-    let mut targets: BTreeMap<usize, [BTreeMap<u32, Earliest>; 2]> = BTreeMap::new();
+    by_target(session).into_iter().map(|(target, [internal, visible])| (target, kind(&internal, &visible))).collect()
+}
+
+/// Whether indices would give some target another kind than the timestamps that are followed.
+pub(super) fn is_contradictory(session: &SessionLog) -> bool {
+    by_target(session).values().any(|[internal, visible]| {
+        let events = || internal.values().chain(visible.values());
+        let indexed = events().all(Earliest::has_index);
+        indexed && kind(internal, visible) != kind_in(internal, visible, Order::Index)
+    })
+}
+
+fn by_target(session: &SessionLog) -> BTreeMap<usize, [Appearances; 2]> {
+    let mut targets: BTreeMap<usize, [Appearances; 2]> = BTreeMap::new();
     for ((target, side, request), earliest) in &session.events {
         let sides = targets.entry(*target).or_default();
         sides[usize::from(*side == Side::Exposed)].insert(*request, *earliest);
     }
-    targets.into_iter().map(|(target, [internal, visible])| (target, kind(&internal, &visible))).collect()
+    targets
 }
 
-/// Joins by request; `internal` and `visible` have the earliest event of each request.
-fn kind(internal: &BTreeMap<u32, Earliest>, visible: &BTreeMap<u32, Earliest>) -> PathKind {
+fn kind(internal: &Appearances, visible: &Appearances) -> PathKind {
     if internal.is_empty() || visible.is_empty() {
         return PathKind::OneSided;
     }
-    let Some(order) = Earliest::shared_order(internal.values().chain(visible.values())) else {
-        return PathKind::Unordered;
-    };
-    let first = |events: &BTreeMap<u32, Earliest>| {
+    let order = Earliest::shared_order(internal.values().chain(visible.values()));
+    order.map_or(PathKind::Unordered, |order| kind_in(internal, visible, order))
+}
+
+/// Joins by request.
+fn kind_in(internal: &Appearances, visible: &Appearances, order: Order) -> PathKind {
+    let first = |events: &Appearances| {
         events.iter().map(|(request, event)| (*request, *event)).min_by(|a, b| a.1.compare(&b.1, order))
     };
     let (Some((_, internal_first)), Some((request, visible_first))) = (first(internal), first(visible)) else {

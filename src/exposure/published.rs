@@ -1,10 +1,9 @@
 //! The paper's numbers, for tables that set them beside one's own.
 //!
-//! Source: ASLEval (arXiv 2609.18864v1), tables 3 to 6 and section 5.4, as published. Nothing here was measured by this program.
+//! Source: ASLEval (arXiv 2609.18864v1), tables 3 to 6, sections 5.2 and 5.4, as published. Nothing here was measured by this program.
 
 use serde::Serialize;
 
-use super::summary::Summary;
 use super::view::View;
 use crate::observation::SchemaGroup;
 
@@ -75,6 +74,19 @@ pub struct PublishedSchema {
     pub overlap: f64,
 }
 
+/// A figure before and after an intervention.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PublishedChange {
+    /// What was changed.
+    pub intervention: &'static str,
+    /// What was measured.
+    pub figure: &'static str,
+    /// Without the intervention, where the paper says.
+    pub before: Option<f64>,
+    /// With it.
+    pub after: f64,
+}
+
 /// All of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Published {
@@ -94,6 +106,10 @@ pub struct Published {
     pub path_entity_sessions: usize,
     /// Shares by kind; what the paper does not print is the remainder.
     pub paths: [(&'static str, f64); 5],
+    /// Fixed requests replayed under changed tools (section 5.4).
+    pub replay: [PublishedChange; 5],
+    /// Privacy beside usefulness, 15 ordinary tasks (section 5.4), and the redaction of every exit (section 5.2).
+    pub frontier: [PublishedChange; 7],
 }
 
 const fn view(view: View, coverage: f64, missed: f64, n: usize) -> PublishedView {
@@ -114,6 +130,15 @@ const fn schema(model: &'static str, group: SchemaGroup, figures: [f64; 3]) -> P
     let [internal, visible, overlap] = figures;
     PublishedSchema { model, group, internal, visible, overlap }
 }
+
+const fn change(intervention: &'static str, figure: &'static str, before: Option<f64>, after: f64) -> PublishedChange {
+    PublishedChange { intervention, figure, before, after }
+}
+
+const RENAMED_INPUTS: &str = "input names renamed";
+const RENAMED_OUTPUTS: &str = "output fields renamed";
+const MINIMISED: &str = "returns minimised";
+const REDACTED: &str = "all exits redacted (oracle)";
 
 /// The tables.
 pub const TABLES: Published = Published {
@@ -152,6 +177,22 @@ pub const TABLES: Published = Published {
         ("visible_first", 0.054),
         ("remainder", 0.183),
     ],
+    replay: [
+        change(RENAMED_INPUTS, "visible entities", Some(196.0), 207.0),
+        change(RENAMED_OUTPUTS, "visible entities", Some(196.0), 205.6),
+        change(MINIMISED, "overlapping entities (45.7% fewer)", None, 104.8),
+        change(MINIMISED, "overlap rate", Some(0.920), 0.445),
+        change(MINIMISED, "tool-call attempts", Some(304.0), 775.8),
+    ],
+    frontier: [
+        change(MINIMISED, "unauthorised exposure", Some(0.460), 0.0),
+        change(MINIMISED, "task success", Some(0.800), 0.0),
+        change(MINIMISED, "tool calls", Some(2.60), 17.07),
+        change(MINIMISED, "latency, seconds", Some(5.76), 27.98),
+        change(MINIMISED, "cost, multiple", Some(1.0), 5.76),
+        change(MINIMISED, "backend success", Some(1.0), 1.0),
+        change(REDACTED, "coverage", None, 0.0),
+    ],
 };
 
 /// The row of table 4 that a condition's name means: `F-on`, `Agent-F guard on`, `agent_f/on`.
@@ -161,48 +202,6 @@ pub fn outlet_row(condition: &str) -> Option<&'static PublishedOutlet> {
         words.chars().filter(char::is_ascii_alphanumeric).collect()
     };
     TABLES.outlets.iter().find(|row| plain(row.name) == plain(condition))
-}
-
-/// The paper's numbers beside one's own, for a terminal.
-pub fn text_published(summary: &Summary) -> String {
-    use std::fmt::Write as _;
-    let percent = |share: Option<f64>| share.map_or("n/a".to_owned(), |share| format!("{:.1}%", 100.0 * share));
-    let mut out = format!("\nown / paper ({PUBLISHED})\n");
-    for row in &TABLES.views {
-        let own = &summary.aggregate.views[&row.view];
-        let _ = writeln!(
-            out,
-            "  {:<23} coverage {} / {}, missed {} / {}, n {} / {}",
-            row.view.title(),
-            percent(own.coverage),
-            percent(Some(row.coverage)),
-            percent(own.missed),
-            percent(Some(row.missed)),
-            own.n,
-            row.n
-        );
-    }
-    for (condition, group) in &summary.aggregate.by_condition {
-        let Some(row) = outlet_row(condition) else { continue };
-        let of = |name: &str| group.coverage.get(name).and_then(|figure| figure.mean);
-        let _ = writeln!(
-            out,
-            "  {condition} / {}: session {} / {}, email {} / {}, console {} / {}, OLF {} / {}, above 0 {}/{} / {}/10",
-            row.paper,
-            percent(group.ecr.mean),
-            percent(Some(row.session)),
-            percent(of("email")),
-            percent(Some(row.email)),
-            percent(of("console")),
-            percent(Some(row.console)),
-            percent(group.olf.mean),
-            percent(Some(row.olf)),
-            group.olf_positive,
-            group.olf.n,
-            row.olf_positive
-        );
-    }
-    out
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::recognition::{Recognition, Report};
 use super::register::Frozen;
 use super::set::TargetSet;
 use super::view::{Observed, View, ViewValue};
+use crate::observation::Identity;
 
 /// One session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,10 +67,13 @@ pub struct Session {
 }
 
 /// Least and greatest value, whatever the gaps held.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Of ECR.
     pub ecr: [f64; 2],
+    /// Of the coverage of each visible channel.
+    #[serde(default)]
+    pub coverage: BTreeMap<String, [f64; 2]>,
     /// Of OLF; absent when no outlet was declared.
     pub olf: Option<[f64; 2]>,
 }
@@ -84,6 +88,8 @@ pub(super) struct Scored {
 
 /// What is known of a session beside its observations.
 pub(super) struct Extras<'a> {
+    /// Its condition and pair key.
+    pub identity: Option<&'a Identity>,
     /// What the probe reported.
     pub report: Option<&'a Report>,
     /// Whether the log says which actions were delivered.
@@ -109,8 +115,8 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, extras: &Extras
     let session = Session {
         session_id: id.to_owned(),
         contract_id: frozen.contract.contract_id.clone(),
-        condition: log.condition.clone(),
-        pair_key: log.pair_key.clone(),
+        condition: extras.identity.and_then(|identity| identity.condition.clone()),
+        pair_key: extras.identity.and_then(|identity| identity.pair_key.clone()),
         cluster: log.cluster.clone(),
         targets: size,
         exposed: exposed.len(),
@@ -173,7 +179,12 @@ fn bounds(log: &SessionLog, frozen: &Frozen, exposed: &TargetSet, outlet: Option
         let least = loss(&exposed.union(&inside), &outlet.union(&inside));
         [least, loss(&exposed.union(&outside), outlet)]
     });
-    Bounds { ecr: [exposed.len() as f64 / size, most.len() as f64 / size], olf }
+    let coverage = visible(frozen).map(|place| {
+        let channel = &log.channels[place];
+        let ends = [&channel.found, &channel.found.union(&channel.possible)].map(|set| set.len() as f64 / size);
+        (frozen.contract.channels[place].name.clone(), ends)
+    });
+    Bounds { ecr: [exposed.len() as f64 / size, most.len() as f64 / size], coverage: coverage.collect(), olf }
 }
 
 /// ECR when tiers up to each one count.

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::aggregate::{Group, PathFigures, ViewFigures, group};
+use super::aggregate::{Group, ViewFigures, group};
 use super::contrast::{Contrast, Unpaired, ambiguous_sessions, contrasts};
 use super::files::Settings;
 use super::ledger::{Counts, Ledger};
+use super::path::PathFigures;
 use super::recognition::Report;
 use super::register::Register;
 use super::session::{Extras, Scored, Session, score};
@@ -23,7 +24,7 @@ use crate::observation::{Candidates, SchemaGroup};
 use crate::statistic::Resampling;
 
 /// The key of sessions without a condition when others have one.
-const NO_CONDITION: &str = "none";
+const NO_CONDITION: &str = "(no condition)";
 
 /// What an analysis finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct Aggregate {
     pub views: BTreeMap<View, ViewFigures>,
     /// Paired differences between conditions.
     pub contrasts: Vec<Contrast>,
+    /// The same over pairs of sessions without gaps; empty where no session has any.
+    #[serde(default)]
+    pub contrasts_complete_only: Vec<Contrast>,
     /// Sessions without a partner.
     pub unpaired: Vec<Unpaired>,
     /// By schema group.
@@ -87,7 +91,8 @@ pub struct NegativeControl {
 impl Summary {
     /// The key of a session's condition in `by_condition`.
     pub fn condition_of<'a>(&self, session: &'a Session) -> &'a str {
-        let absent = if self.aggregate.by_condition.contains_key("all") { "all" } else { NO_CONDITION };
+        let by_condition = &self.aggregate.by_condition;
+        let absent = if by_condition.len() == 1 && by_condition.contains_key("all") { "all" } else { NO_CONDITION };
         session.condition.as_deref().unwrap_or(absent)
     }
 }
@@ -99,8 +104,7 @@ impl Ledger<'_> {
     /// Targets that cannot be compiled.
     pub fn finish(mut self, register: &Register, candidates: &[Candidates], settings: &Settings) -> Result<Summary> {
         let resampling = settings.resampling;
-        self.check_clocks();
-        self.check_names(candidates);
+        self.check_log(register, candidates);
         let reports = self.reports(register, candidates)?;
         let scored: Vec<Scored> = self
             .sessions
@@ -108,6 +112,7 @@ impl Ledger<'_> {
             .map(|(id, log)| {
                 let frozen = register.get(log.contract);
                 let extras = Extras {
+                    identity: self.checker.identity(id),
                     report: reports.get(id.as_str()),
                     has_actions: self.deliveries.contains_key(id),
                     answer_channel: settings.answer_channel.as_deref(),
@@ -115,7 +120,8 @@ impl Ledger<'_> {
                 score(id, log, frozen, &extras)
             })
             .collect();
-        for id in ambiguous_sessions(&scored) {
+        let all: Vec<&Scored> = scored.iter().collect();
+        for id in ambiguous_sessions(&all) {
             self.warnings.add("sessions of one condition with one pair key are in no contrast", id);
         }
         let aggregate = self.aggregate(register, &scored, resampling);
@@ -128,29 +134,6 @@ impl Ledger<'_> {
             seed: resampling.seed.0,
             resamples: resampling.resamples,
         })
-    }
-
-    /// Candidates and actions of sessions that the log does not have change nothing, but may be a wrong file.
-    fn check_names(&mut self, candidates: &[Candidates]) {
-        for row in candidates {
-            if !self.sessions.contains_key(&row.session_id) {
-                self.warnings.add("candidates of a session without observations are left out", &row.session_id);
-            }
-        }
-        for id in self.deliveries.keys() {
-            if !self.sessions.contains_key(id) {
-                self.warnings.add("actions of a session without observations are left out", id);
-            }
-        }
-        let paired = self.sessions.values().any(|log| log.pair_key.is_some());
-        for (id, log) in &self.sessions {
-            if paired && log.condition.is_some() && log.pair_key.is_none() {
-                self.warnings.add("sessions with a condition but without a pair key are in no contrast", id);
-            }
-            if log.unscored() > 0 {
-                self.warnings.add("sessions with failed or missing observations are incomplete: see `bounds`", id);
-            }
-        }
     }
 
     /// The report of each session; several rows of one session are one report.
@@ -187,7 +170,9 @@ impl Ledger<'_> {
         } else {
             conditions.into_keys().map(|name| (name.to_owned(), overall.clone())).collect()
         };
-        let (contrasts, unpaired) = contrasts(scored, resampling);
+        let (differences, unpaired) = contrasts(&all, resampling);
+        let complete: Vec<&Scored> = all.iter().copied().filter(|scored| !scored.session.incomplete).collect();
+        let has_gaps = complete.len() < all.len();
         let cases: Vec<Case<'_>> = scored
             .iter()
             .zip(self.sessions.values())
@@ -198,7 +183,8 @@ impl Ledger<'_> {
             views: overall.views.clone(),
             paths: overall.paths.clone(),
             overall,
-            contrasts,
+            contrasts: differences,
+            contrasts_complete_only: if has_gaps { contrasts(&complete, resampling).0 } else { Vec::new() },
             unpaired,
             schema_groups: by_schema(&cases, resampling),
             by_type: by_type(&cases, resampling),

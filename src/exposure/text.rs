@@ -4,8 +4,10 @@
 
 use std::fmt::Write as _;
 
-use super::aggregate::{Group, ORDER_NOT_CAUSE, PathFigures};
+use super::aggregate::Group;
+use super::contrast::Contrast;
 use super::figure::Figure;
+use super::path::{ORDER_NOT_CAUSE, PathFigures};
 use super::summary::Summary;
 use crate::statistic::Method;
 
@@ -36,15 +38,21 @@ pub fn text_summary(summary: &Summary) -> String {
     slices(summary, &mut out);
     control(summary, &mut out);
     for identity in super::identity::identities(summary).iter().filter(|identity| !identity.holds) {
-        let _ = writeln!(out, "fault: {} does not hold ({}); please report it", identity.claim, identity.place);
+        let _ = writeln!(out, "fault: {} does not hold ({}); please report it", identity.claim, plain(&identity.place));
     }
     for warning in &summary.warnings {
-        let _ = writeln!(out, "warning: {}: {} ({})", warning.what, warning.count, warning.places.join(", "));
+        let _ = writeln!(out, "warning: {}: {} ({})", warning.what, warning.count, plain(&warning.places.join(", ")));
     }
     out
 }
 
-fn percent(share: Option<f64>) -> String {
+/// A name from the input, without what could move a terminal's cursor or fake a line.
+pub(super) fn plain(name: &str) -> String {
+    name.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+/// A share as percent, `n/a` when absent.
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1}%", 100.0 * share))
 }
 
@@ -58,13 +66,13 @@ fn figure(figure: &Figure) -> String {
 }
 
 fn condition(name: &str, group: &Group, out: &mut String) {
-    let _ = writeln!(out, "\n{name}: {} sessions, {} without gaps", group.n, group.complete);
+    let _ = writeln!(out, "\n{}: {} sessions, {} without gaps", plain(name), group.n, group.complete);
     let _ = writeln!(out, "  session exposure (ECR)  {}", figure(&group.ecr));
     for (channel, coverage) in &group.coverage {
-        let _ = writeln!(out, "  {channel:<22}  {}", figure(coverage));
+        let _ = writeln!(out, "  {:<22}  {}", plain(channel), figure(coverage));
     }
     for (channel, coverage) in &group.internal_coverage {
-        let _ = writeln!(out, "  {:<22}  {}", format!("{channel} (internal)"), figure(coverage));
+        let _ = writeln!(out, "  {:<22}  {}", format!("{} (internal)", plain(channel)), figure(coverage));
     }
     if group.olf.n == 0 {
         let _ = writeln!(out, "  outlet loss (OLF)       n/a: no expected outlet was declared");
@@ -92,19 +100,34 @@ fn condition(name: &str, group: &Group, out: &mut String) {
         let _ = writeln!(out, "  reported and exposed    {}", figure(&found.reported_exposed));
     }
     if group.complete < group.n {
-        let _ = writeln!(
-            out,
-            "  without gaps only: ECR {}, OLF {}",
-            figure(&group.complete_only.ecr),
-            figure(&group.complete_only.olf)
-        );
-        if let Some([low, high]) = group.bounds.ecr {
-            let _ = writeln!(out, "  bounds whatever the gaps held: ECR {:.1} to {:.1}%", 100.0 * low, 100.0 * high);
-        }
+        gaps(group, out);
     }
     let tiers: Vec<String> =
         group.sensitivity.iter().map(|(tier, figure)| format!("{tier} {}", percent(figure.mean))).collect();
     let _ = writeln!(out, "  ECR by tiers that count: {} (headline: normalized)", tiers.join(", "));
+}
+
+/// Figures without the sessions that have gaps, and what the gaps leave open.
+fn gaps(group: &Group, out: &mut String) {
+    let complete = &group.complete_only;
+    let coverage: Vec<String> =
+        complete.coverage.iter().map(|(channel, found)| format!(", {} {}", plain(channel), figure(found))).collect();
+    let _ = writeln!(
+        out,
+        "  without gaps only: ECR {}, OLF {}{}",
+        figure(&complete.ecr),
+        figure(&complete.olf),
+        coverage.concat()
+    );
+    let ends = |name: &str, ends: Option<[f64; 2]>| {
+        let text = |[low, high]: [f64; 2]| format!("{} {:.1} to {:.1}%", plain(name), 100.0 * low, 100.0 * high);
+        ends.map(text)
+    };
+    let bounds = [("ECR", group.bounds.ecr), ("OLF", group.bounds.olf)];
+    let channels = group.bounds.coverage.iter().map(|(channel, bounds)| (channel.as_str(), Some(*bounds)));
+    let shown: Vec<String> =
+        bounds.into_iter().chain(channels).filter_map(|(name, bounds)| ends(name, bounds)).collect();
+    let _ = writeln!(out, "  bounds whatever the gaps held: {}", shown.join(", "));
 }
 
 fn views(summary: &Summary, out: &mut String) {
@@ -127,23 +150,13 @@ fn contrasts(summary: &Summary, out: &mut String) {
         let _ = writeln!(out, "\npaired contrasts (points; p by sign-flip, Holm over those shown)");
     }
     for contrast in &aggregate.contrasts {
-        let points = |value: Option<f64>| value.map_or("n/a".to_owned(), |value| format!("{:+.1}", 100.0 * value));
-        let sampled = if contrast.method == Some(Method::Sampled) { " sampled" } else { "" };
-        let _ = writeln!(
-            out,
-            "{} - {}: {:<18} {} [{}, {}], {} pairs, {} moved, p = {} ({}){sampled}, Holm {}",
-            contrast.a,
-            contrast.b,
-            contrast.metric,
-            points(contrast.difference),
-            points(contrast.low),
-            points(contrast.high),
-            contrast.pairs,
-            contrast.nonzero,
-            contrast.p.map_or("n/a".to_owned(), |p| format!("{p:.4}")),
-            contrast.p_fraction.as_deref().unwrap_or("n/a"),
-            contrast.p_holm.map_or("n/a".to_owned(), |p| format!("{p:.4}")),
-        );
+        contrast_line(contrast, out);
+    }
+    if !aggregate.contrasts_complete_only.is_empty() {
+        let _ = writeln!(out, "the same over pairs without gaps");
+    }
+    for contrast in &aggregate.contrasts_complete_only {
+        contrast_line(contrast, out);
     }
     for unpaired in &aggregate.unpaired {
         for (has, lacks, sessions) in
@@ -153,10 +166,36 @@ fn contrasts(summary: &Summary, out: &mut String) {
                 continue;
             }
             let more = if sessions.len() > SHOWN { ", ..." } else { "" };
-            let shown = sessions.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let shown = plain(&sessions.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "));
+            let (has, lacks) = (plain(has), plain(lacks));
             let _ = writeln!(out, "unpaired: {} of {has} without a partner in {lacks}: {shown}{more}", sessions.len());
         }
     }
+}
+
+fn contrast_line(contrast: &Contrast, out: &mut String) {
+    let points = |value: Option<f64>| value.map_or("n/a".to_owned(), |value| format!("{:+.1}", 100.0 * value));
+    let p = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |p| format!("{p:.4}"));
+    let sampled = if contrast.method == Some(Method::Sampled) { " sampled" } else { "" };
+    let without_value = match contrast.without_value {
+        0 => String::new(),
+        count => format!(", {count} more without a value on both sides"),
+    };
+    let _ = writeln!(
+        out,
+        "{} - {}: {:<18} {} [{}, {}], {} pairs{without_value}, {} moved, p = {} ({}){sampled}, Holm {}",
+        plain(&contrast.a),
+        plain(&contrast.b),
+        plain(&contrast.metric),
+        points(contrast.difference),
+        points(contrast.low),
+        points(contrast.high),
+        contrast.pairs,
+        contrast.nonzero,
+        p(contrast.p),
+        contrast.p_fraction.as_deref().unwrap_or("n/a"),
+        p(contrast.p_holm),
+    );
 }
 
 fn paths(paths: &PathFigures, out: &mut String) {
@@ -210,7 +249,8 @@ fn slices(summary: &Summary, out: &mut String) {
     for (name, figures) in &aggregate.by_type {
         let _ = writeln!(
             out,
-            "  type {name}: ECR {}, {} of {}",
+            "  type {}: ECR {}, {} of {}",
+            plain(name),
             figure(&figures.ecr),
             figures.exposed,
             figures.entity_sessions
@@ -219,7 +259,8 @@ fn slices(summary: &Summary, out: &mut String) {
     for (name, figures) in &aggregate.by_tool {
         let _ = writeln!(
             out,
-            "  tool {name}: exposed {}, {} of {}",
+            "  tool {}: exposed {}, {} of {}",
+            plain(name),
             figure(&figures.overlap),
             figures.exposed,
             figures.entity_sessions

@@ -2,7 +2,7 @@
 //! were delivered.
 //!
 //! In: `observations.jsonl`, `candidates.jsonl`, `actions.jsonl`, or the session logs of other programs (one reader each).
-//! Out: [`Observation`], [`Candidates`], [`Action`]; [`validate()`] checks observations against the contracts they name.
+//! Out: [`Observation`], [`Candidates`], [`Action`]; a [`Checker`] checks observations against the contracts they name.
 //! Source: ASLEval, equation 2 (arXiv 2609.18864): O = {(t, c, o, nu)}.
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ mod vault;
 
 pub use import::{Imported, Options, each, import};
 pub use log::{Refusal, ReleaseLabel, SessionLog};
-pub use validate::{Checked, validate};
+pub use validate::{Checked, Checker, Identity, validate};
 
 /// What the readers of session logs need to know beside a row.
 #[derive(Debug, Clone, Copy)]

@@ -198,10 +198,10 @@ fn sample<const N: usize>(
         }
         reaches(shift)
     };
-    let hits = (0..draws as u64).into_par_iter().filter(hit).count();
-    // The assignment seen is one of the draws: p is never 0.
-    let p = (hits + 1) as f64 / (draws + 1) as f64;
-    let p_fraction = Some(format!("{}/{}", hits + 1, draws + 1));
+    // The assignment seen is the first of the draws: p is never below one in their number.
+    let hits = 1 + (1..draws as u64).into_par_iter().filter(hit).count();
+    let p = hits as f64 / draws as f64;
+    let p_fraction = Some(format!("{hits}/{draws}"));
     PairedTest { nonzero: movable, p, p_fraction, method: Method::Sampled }
 }
 

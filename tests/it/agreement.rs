@@ -53,6 +53,9 @@ fn one_class_has_agreement_1_and_no_kappa() {
     let found = of(&rows(&kind("full", "full", 4))).overall;
     assert_eq!((found.raw_agreement, found.kappa, found.strict_f1), (Some(1.0), None, Some(1.0)));
     assert_eq!(found.kappa_reason.as_deref(), Some("only one class is present"));
+    // The interval of a constant sample is the point itself, and says so.
+    assert_eq!(found.raw_agreement_interval, Some([1.0, 1.0]));
+    assert!(found.raw_agreement_reason.unwrap().contains("degenerate"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use topalign::exposure::{Files, MatchRow, Settings, Summary, analyse};
+use topalign::exposure::{Files, MatchRow, Settings, Summary, View, analyse};
 use topalign::run::jsonl;
 
 mod input;
@@ -270,6 +270,22 @@ fn a_gap_is_neither_safe_nor_exposed_and_opens_the_bounds() {
     assert_eq!((all.n, all.complete, all.complete_only.ecr.mean), (3, 1, Some(0.25)));
     assert!(close(all.bounds.ecr.map(|ends| ends[1]), 1.25 / 3.0), "{:?}", all.bounds);
     assert!(summary.warnings.iter().any(|warning| warning.count == 2), "{:?}", summary.warnings);
+    // Coverage and the views are given both ways too.
+    assert_eq!((all.coverage["console"].n, all.complete_only.coverage["console"].n), (3, 1));
+    assert_eq!(first.bounds.coverage["email"], [0.0, 1.0]);
+    assert!(close(all.bounds.coverage["email"].get(1).copied(), 1.0 / 3.0), "{:?}", all.bounds);
+    assert_eq!((all.views[&View::Union].n, all.complete_only.views[&View::Union].n), (3, 1));
+}
+
+#[test]
+fn contrasts_are_given_without_incomplete_sessions_too() {
+    let mut rows = guarded();
+    assert!(rows.analyse().unwrap().0.aggregate.contrasts_complete_only.is_empty());
+    let gap = with(rows.observations[0].clone(), json!({"status": "missing", "request": 2}));
+    rows.observations.push(gap);
+    let aggregate = rows.analyse().unwrap().0.aggregate;
+    assert_eq!((aggregate.contrasts[0].pairs, aggregate.contrasts[0].incomplete), (10, 1));
+    assert_eq!((aggregate.contrasts_complete_only[0].pairs, aggregate.contrasts_complete_only[0].incomplete), (9, 0));
 }
 
 #[test]

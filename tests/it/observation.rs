@@ -6,7 +6,7 @@ use topalign::contract::{Contract, TargetKind, Visibility};
 use topalign::error::{Error, Result};
 use topalign::observation::response::{self, Run};
 use topalign::observation::{
-    Context, Imported, Observation, Options, SessionLog, Status, each, import, inspect, validate,
+    Checker, Context, Imported, Observation, Options, SessionLog, Status, each, import, inspect, validate,
 };
 use topalign::trace::{Format, Row, Rows, Variant};
 
@@ -299,7 +299,7 @@ fn an_observation_outside_its_contract_is_an_error_that_names_the_row() {
         @"o.jsonl:3: `channel` is not declared by the contract, got `console`, expected one of: email");
     let mut stray = good();
     stray.contract_id = "other".to_owned();
-    insta::assert_snapshot!(fault(vec![stray]), @"o.jsonl:1: `contract_id` is of no contract given, got `other`");
+    insta::assert_snapshot!(fault(vec![stray]), @"o.jsonl:1: session s: no contract with this `contract_id` is given, got `other`");
 }
 
 #[test]
@@ -315,11 +315,26 @@ fn one_event_counts_once_and_its_id_stands_for_one_payload() {
     insta::assert_snapshot!(fault(vec![
         observation(1, "email", Some("a"), "heron"),
         observation(1, "email", Some("a"), "grey heron"),
-    ]), @"o.jsonl:2: `event_id` of row 1 again, with another payload or channel, got `a`");
+    ]), @"o.jsonl:2: session s: one `event_id` with two contents, got `a`");
     let mut other_session = observation(1, "email", Some("a"), "grey heron");
     other_session.session_id = "s2".to_owned();
     validate(&[contract()], vec![observation(1, "email", Some("a"), "heron"), other_session], "o.jsonl")
         .expect("ids belong to sessions");
+}
+
+#[test]
+fn rows_checked_one_at_a_time_and_all_at_once_are_judged_alike() {
+    let mut two_conditions = vec![observation(1, "email", None, "heron"), observation(2, "email", None, "heron")];
+    two_conditions[0].condition = Some("on".to_owned());
+    two_conditions[1].condition = Some("off".to_owned());
+    insta::assert_snapshot!(fault(two_conditions.clone()),
+        @"o.jsonl:2: session s has two values of `condition`, got `off`");
+    let contract = contract();
+    let mut checker = Checker::default();
+    assert_eq!(checker.admit(Some(&contract), &two_conditions[0]), Ok(Some(0)));
+    let fault = checker.admit(Some(&contract), &two_conditions[1]).expect_err("a fault");
+    assert_eq!(fault.to_string(), "session s has two values of `condition`, got `off`");
+    assert_eq!(checker.identity("s").and_then(|known| known.condition.as_deref()), Some("on"));
 }
 
 fn import_into(name: &str, format: Format, options: &Options) -> (tempfile::TempDir, Result<Imported>) {

@@ -149,7 +149,12 @@ fn differences_off_any_grid_are_sampled_past_the_limit_in_any_order() {
     let backward = sign_flip(&differences, Resampling::default());
     assert_eq!(forward, backward);
     assert_eq!(forward.method, Method::Sampled);
-    assert!(forward.p >= 1.0 / 10_001.0);
+    assert!(forward.p >= 1.0 / 10_000.0);
+    assert!(forward.p_fraction.unwrap().ends_with("/10000"));
+    // Nothing drawn is as extreme as this, and p is still not below one in the number of draws.
+    let all_up: Vec<f64> = (1..=40_u32).map(|index| f64::from(index).sqrt()).collect();
+    let least = sign_flip(&all_up, Resampling::default());
+    assert_eq!((least.p, least.p_fraction.as_deref()), (0.0001, Some("1/10000")));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod bars;
 mod data;
+mod gaps;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +65,10 @@ pub fn render_exposure(
     tables::recognition(summary, reference, &mut out);
     tables::paths(summary, reference, &mut out);
     tables::slices(summary, &mut out);
-    tables::completeness(summary, &mut out);
+    gaps::completeness(summary, &mut out);
+    if reference == Reference::Paper {
+        gaps::interventions(&mut out);
+    }
     tables::identities(summary, &mut out);
     tables::warnings(summary, &mut out);
     out.push_str(SESSIONS);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::bars::interval;
 use super::{Reference, number, published};
 use crate::exposure::{
-    ORDER_NOT_CAUSE, RecognitionFigures, Summary, TABLES, View, ViewFigures, identities as all_identities,
+    Contrast, ORDER_NOT_CAUSE, RecognitionFigures, Summary, TABLES, View, ViewFigures, identities as all_identities,
 };
 use crate::report::html::Column::{Figures, Words};
 use crate::report::html::{escape, p_value, percent, points, table};
@@ -67,8 +67,16 @@ pub(super) fn contrasts(summary: &Summary, out: &mut String) {
         return;
     }
     section("contrasts", "Paired contrasts between conditions", out);
-    let rows: Vec<Vec<String>> = aggregate
-        .contrasts
+    out.push_str(&differences("Differences over pairs", &aggregate.contrasts));
+    if !aggregate.contrasts_complete_only.is_empty() {
+        out.push_str(&differences("Differences over pairs without gaps", &aggregate.contrasts_complete_only));
+    }
+    unpaired(summary, out);
+    out.push_str("</section>\n");
+}
+
+fn differences(title: &str, contrasts: &[Contrast]) -> String {
+    let rows: Vec<Vec<String>> = contrasts
         .iter()
         .map(|contrast| {
             let sampled = if contrast.method == Some(Method::Sampled) { " sampled" } else { "" };
@@ -91,8 +99,12 @@ pub(super) fn contrasts(summary: &Summary, out: &mut String) {
         Figures("p, sign-flip"),
         Figures("p, Holm"),
     ];
-    out.push_str(&table("Differences over pairs", &head, &rows));
-    for unpaired in &aggregate.unpaired {
+    table(title, &head, &rows)
+}
+
+/// Sessions that are in no pair.
+fn unpaired(summary: &Summary, out: &mut String) {
+    for unpaired in &summary.aggregate.unpaired {
         for (has, lacks, sessions) in
             [(&unpaired.a, &unpaired.b, &unpaired.only_a), (&unpaired.b, &unpaired.a, &unpaired.only_b)]
         {
@@ -107,8 +119,15 @@ pub(super) fn contrasts(summary: &Summary, out: &mut String) {
                 );
             }
         }
+        if !unpaired.ambiguous.is_empty() {
+            let _ = writeln!(
+                out,
+                "<details><summary>{} pair keys that several sessions of one condition share</summary><p class=\"note\">{}</p></details>",
+                unpaired.ambiguous.len(),
+                escape(&unpaired.ambiguous.join(", "))
+            );
+        }
     }
-    out.push_str("</section>\n");
 }
 
 /// What probes reported.
@@ -280,63 +299,6 @@ pub(super) fn slices(summary: &Summary, out: &mut String) {
         ));
     }
     out.push_str("</div></section>\n");
-}
-
-/// With and without sessions that have gaps, and as bounds; how far the tiers matter.
-pub(super) fn completeness(summary: &Summary, out: &mut String) {
-    section("completeness", "Gaps and match sensitivity", out);
-    let ends = |ends: Option<[f64; 2]>| {
-        ends.map_or_else(|| "n/a".to_owned(), |[low, high]| format!("{:.1} to {:.1}%", 100.0 * low, 100.0 * high))
-    };
-    let rows: Vec<Vec<String>> = summary
-        .aggregate
-        .by_condition
-        .iter()
-        .map(|(name, group)| {
-            vec![
-                escape(name),
-                format!("{} of {}", group.complete, group.n),
-                interval(&group.ecr),
-                interval(&group.complete_only.ecr),
-                ends(group.bounds.ecr),
-                interval(&group.olf),
-                interval(&group.complete_only.olf),
-                ends(group.bounds.olf),
-            ]
-        })
-        .collect();
-    let head = [
-        Words("Condition"),
-        Figures("Without gaps"),
-        Figures("ECR"),
-        Figures("ECR, without gaps only"),
-        Figures("ECR, bounds"),
-        Figures("OLF"),
-        Figures("OLF, without gaps only"),
-        Figures("OLF, bounds"),
-    ];
-    out.push_str(&table("A failed or missing observation is never counted as safe", &head, &rows));
-    let tiers = ["exact", "normalized", "typed", "encoded", "partial", "semantic"];
-    let rows: Vec<Vec<String>> = summary
-        .aggregate
-        .by_condition
-        .iter()
-        .map(|(name, group)| {
-            let tier = |tier: &&str| group.sensitivity.get(*tier).map_or_else(|| "n/a".to_owned(), interval);
-            std::iter::once(escape(name)).chain(tiers.iter().map(tier)).collect()
-        })
-        .collect();
-    let head = [
-        Words("Condition"),
-        Figures("exact only"),
-        Figures("+ normalised (headline)"),
-        Figures("+ typed"),
-        Figures("+ encoded"),
-        Figures("+ partial"),
-        Figures("+ semantic"),
-    ];
-    out.push_str(&table("ECR if tiers up to each one counted", &head, &rows));
-    out.push_str("</section>\n");
 }
 
 /// Identities, each with both sides.

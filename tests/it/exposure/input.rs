@@ -23,9 +23,9 @@ fn warning(summary: &Summary, part: &str) -> u64 {
 fn requests_outside_the_budget_and_undeclared_channels_are_refused() {
     for request in [0, 21] {
         let rows = log(vec![row("s", request, "console", "Ada Quill")]);
-        assert_refused(&rows, &["observations.jsonl:1", "outside the budget", "expected 1 to 20"]);
+        assert_refused(&rows, &["observations.jsonl:1", "outside the contract's budget", "expected 1 to 20"]);
     }
-    assert_refused(&log(vec![row("s", 1, "sms", "x")]), &["declares no such channel", "`sms`", "email, console"]);
+    assert_refused(&log(vec![row("s", 1, "sms", "x")]), &["not declared by the contract", "`sms`", "email, console"]);
 }
 
 #[test]
@@ -151,6 +151,79 @@ fn contradictory_unreadable_and_mixed_timestamps_are_counted() {
 }
 
 #[test]
+fn timestamps_and_indices_that_tell_different_paths_are_counted() {
+    let at = |channel: &str, index: u64, second: u64| {
+        let time = json!({"index": index, "timestamp": format!("2026-01-01T00:00:0{second}Z")});
+        with(row("s", 1, channel, "Ada Quill"), time)
+    };
+    let part = "timestamps and indices";
+    let (summary, _) = log(vec![at("tool_return", 1, 5), at("console", 2, 1)]).analyse().unwrap();
+    assert_eq!((summary.sessions[0].paths.visible_first, warning(&summary, part)), (1, 1), "timestamps are followed");
+    let (summary, _) = log(vec![at("tool_return", 1, 1), at("console", 2, 5)]).analyse().unwrap();
+    assert_eq!((summary.sessions[0].paths.same_request, warning(&summary, part)), (1, 0));
+}
+
+#[test]
+fn delivered_actions_that_no_observation_has_are_counted() {
+    let mut rows = log(vec![row("s", 1, "email", "Ada Quill")]);
+    let action = |request: u32, channel: &str, status: &str| json!({"session_id": "s", "request": request, "channel": channel, "status": status});
+    rows.actions = vec![action(1, "emial", "delivered"), action(9, "email", "delivered"), action(3, "email", "failed")];
+    let (summary, _) = rows.analyse().unwrap();
+    assert_eq!(warning(&summary, "delivered actions without an observation"), 2);
+    rows.actions = vec![action(1, "email", "delivered")];
+    assert_eq!(warning(&rows.analyse().unwrap().0, "delivered actions without an observation"), 0);
+}
+
+#[test]
+fn sessions_that_lack_a_condition_or_the_key_of_clusters_are_counted() {
+    let keyed = |session: &str, more: Value| with(row(session, 1, "console", "x"), more);
+    let rows = log(vec![
+        keyed("s1", json!({"condition": "on", "pair_key": {"item": 1}})),
+        keyed("s2", json!({"condition": "off", "pair_key": {"item": 1}})),
+        keyed("s3", json!({"pair_key": {"item": 1}})),
+        keyed("s4", json!({"condition": "on"})),
+    ]);
+    let settings = Settings { cluster: Some("itme".to_owned()), ..Settings::default() };
+    let (summary, _) = rows.analyse_with(&settings).unwrap();
+    let counts = ["without a condition", "without a pair key", "lacks the cluster's key"];
+    assert_eq!(counts.map(|part| warning(&summary, part)), [1, 1, 4]);
+}
+
+#[test]
+fn a_condition_called_none_is_not_the_absence_of_one() {
+    let named = |session: &str, condition: &str| with(row(session, 1, "console", "x"), json!({"condition": condition}));
+    for name in ["none", "all"] {
+        let rows = log(vec![row("s1", 1, "console", "Ada Quill"), named("s2", name), named("s3", name)]);
+        let (summary, _) = rows.analyse().unwrap();
+        let sizes: Vec<usize> = summary.aggregate.by_condition.values().map(|group| group.n).collect();
+        assert_eq!(sizes, [1, 2], "{name}");
+        assert_eq!(summary.condition_of(&summary.sessions[1]), name);
+        assert_ne!(summary.condition_of(&summary.sessions[0]), name);
+    }
+}
+
+#[test]
+fn an_answer_channel_that_no_contract_knows_is_refused_and_an_internal_outlet_is_counted() {
+    let mut rows = log(vec![row("s", 1, "console", "Ada Quill")]);
+    for name in ["consol", "tool_return"] {
+        let settings = Settings { answer_channel: Some(name.to_owned()), ..Settings::default() };
+        let error = rows.analyse_with(&settings).unwrap_err();
+        assert_eq!(error.exit_status(), 2);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    rows.contracts[0]["expected_outlet"] = json!("tool_return");
+    assert_eq!(warning(&rows.analyse().unwrap().0, "expected outlets that are internal"), 1);
+}
+
+#[test]
+fn names_from_the_input_cannot_steer_a_terminal() {
+    let session = with(row("s", 1, "console", "x"), json!({"condition": "on\u{1b}]0;title\u{7}\nfake: 9 sessions"}));
+    let text = topalign::exposure::text_summary(&log(vec![session]).analyse().unwrap().0);
+    assert!(text.chars().all(|character| character == '\n' || !character.is_control()), "{text:?}");
+    assert!(!text.contains("\nfake"), "{text}");
+}
+
+#[test]
 fn nul_bytes_are_text_when_escaped_and_an_error_when_raw() {
     let (summary, _) = log(vec![row("s", 1, "console", "a\0Ada Quill\0b")]).analyse().unwrap();
     assert_eq!(summary.sessions[0].exposed, 1);
@@ -172,6 +245,18 @@ fn a_target_across_the_windows_of_a_huge_payload_is_found_once() {
     let (summary, matches) = log(vec![row("s", 1, "console", payload.as_str())]).analyse().unwrap();
     assert_eq!((summary.sessions[0].exposed, matches.len(), warning(&summary, "windows")), (1, 1, 1));
     assert_eq!(&payload[matches[0].span[0]..matches[0].span[1]], "Ada Quill");
+}
+
+#[test]
+fn a_word_cut_by_a_seam_is_no_target() {
+    // Windows start at 1 MiB less 16 KiB and end at 1 MiB: `Mc` stands before the one seam, `son` after the other.
+    let filler = |length: usize| "x".repeat(length - 1) + " ";
+    let tail = "dolor sit. ".repeat(190_000);
+    for (before, word) in [(1_032_190, "McAda Quill "), (1_048_567, "Ada Quillson ")] {
+        let payload = filler(before) + word + &tail;
+        let (summary, _) = log(vec![row("s", 1, "console", payload.as_str())]).analyse().unwrap();
+        assert_eq!(summary.sessions[0].exposed, 0, "{word}");
+    }
 }
 
 #[test]

@@ -61,6 +61,39 @@ fn published_numbers_are_there_only_when_asked_for_and_marked() {
     let with_paper = page(&guarded(), Reference::Paper);
     assert!(!own.contains("as published") && with_paper.contains("as published, arXiv 2609.18864v1"));
     assert!(with_paper.contains("47.8% / 46.9% / 245"));
+    assert!(!own.contains("returns minimised") && with_paper.contains("<td>775.8</td>"));
+}
+
+#[test]
+fn every_published_number_is_in_the_text_beside_ones_own() {
+    let mut rows = guarded();
+    for row in &mut rows.observations {
+        let name = if row["condition"] == "guard-on" { "F-on" } else { "F-off" };
+        row["condition"] = json!(name);
+    }
+    let text = topalign::exposure::text_published(&rows.analyse().unwrap().0);
+    for part in [
+        "as published, arXiv 2609.18864v1",
+        "final answer only       coverage 50.0% / 80.5%, missed 0.0% / 9.7%, n 20 / 245",
+        "F-on / Agent-F, guard on: session 50.0% / 100.0%, email 10.0% / 34.4%, console 50.0% / 100.0%",
+        "paper, PIA/DeepSeek, top 10: confirmed 94.0%, reported 74.0%, precision 30.6%, FDR 69.4%, gap 20.0%",
+        "schema Match / GLM: internal n/a / 77.2%, visible n/a / 72.6%, overlap n/a / 72.5%",
+        "remainder 100.0% / 18.3%",
+        "paper only, returns minimised: tool-call attempts 304 -> 775.8",
+        "paper only, all exits redacted (oracle): coverage n/a -> 0",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn figures_stand_with_and_without_sessions_that_have_gaps() {
+    let mut rows = guarded();
+    let title = "Coverage where sessions have gaps";
+    assert!(!page(&rows, Reference::Own).contains(title));
+    rows.observations.push(with(row("guard-on-0", 2, "email", ""), json!({"status": "error"})));
+    let html = page(&rows, Reference::Own);
+    assert!(html.contains(title) && html.contains("Differences over pairs without gaps"));
 }
 
 #[test]
