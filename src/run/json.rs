@@ -1,7 +1,7 @@
 //! What is wrong with JSON, in words that hold none of its values: they may be sensitive.
 
-/// The text of a `serde_json` error without its position (it counts from the row) and without the offending string or number.
-/// Names of variants and fields stay: they come from closed lists.
+/// The text of a `serde_json` error without its position (it counts from the row) and without the offending value. Names of
+/// fields stay.
 pub(crate) fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.strip_suffix(&format!(" at line {} column {}", error.line(), error.column())).unwrap_or(&text);
@@ -11,11 +11,12 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
 /// `` invalid type: integer `7`, expected a string `` becomes `invalid type: integer, expected a string`. The value may hold any
 /// text, so what is expected is looked for from the end.
 fn without_value(text: &str) -> Option<String> {
-    let rest = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "))?;
-    let before = &text[..text.len() - rest.len()];
-    let kind = rest.split(['"', '`', ',']).next()?.trim_end();
+    let start =
+        ["invalid type: ", "invalid value: ", "unknown variant "].into_iter().find(|start| text.starts_with(start))?;
+    let rest = &text[start.len()..];
+    let kind = rest.split(['"', '`', ',']).next()?;
     let expected = &rest[rest.rfind(", expected ")?..];
-    Some(format!("{before}{kind}{expected}"))
+    Some(format!("{}{expected}", format!("{start}{kind}").trim_end()))
 }
 
 #[cfg(test)]
@@ -41,6 +42,17 @@ mod tests {
         assert_eq!(told::<String>("null"), "invalid type: null, expected a string");
         assert_eq!(told::<char>(r#""secret""#), "invalid value: string, expected a character");
         assert_eq!(told::<u8>("[1"), "invalid type: sequence, expected u8");
+    }
+
+    #[test]
+    fn an_unknown_name_is_not_told() {
+        #[derive(serde::Deserialize)]
+        enum Name {
+            One,
+            Two,
+        }
+        let text = told::<Name>(r#""secret`, expected `x`""#);
+        assert_eq!(text, "unknown variant, expected `One` or `Two`");
     }
 
     #[test]
