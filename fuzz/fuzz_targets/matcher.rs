@@ -1,7 +1,5 @@
 //! Any contract and any payload: no panic, spans on characters of the payload, and the fast path finds what the slow one
 //! finds.
-//!
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none matcher` in the repository's root.
 
 #![no_main]
 

@@ -11,12 +11,12 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
 /// `` invalid type: integer `7`, expected a string `` becomes `invalid type: integer, expected a string`. The value may hold any
 /// text, so what is expected is looked for from the end.
 fn without_value(text: &str) -> Option<String> {
-    let start =
-        ["invalid type: ", "invalid value: ", "unknown variant "].into_iter().find(|start| text.starts_with(start))?;
+    let starts = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let start = starts.into_iter().find(|start| text.starts_with(start))?;
     let rest = &text[start.len()..];
     let kind = rest.split(['"', '`', ',']).next()?;
-    let expected = &rest[rest.rfind(", expected ")?..];
-    Some(format!("{}{expected}", format!("{start}{kind}").trim_end()))
+    let told = text[..start.len() + kind.len()].trim_end();
+    Some(format!("{told}{}", &rest[rest.rfind(", expected ")?..]))
 }
 
 #[cfg(test)]
