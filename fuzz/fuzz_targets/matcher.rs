@@ -1,18 +1,28 @@
 //! Any contract and any payload: no panic, spans on characters of the payload, and the fast path finds what the slow one
 //! finds.
-//!
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none matcher` in the repository's root.
 
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
-use topalign::adjudicate::{Matcher, decide, disclosures, find_value};
-use topalign::contract::Contract;
+use topalign_fuzz::adjudicate::{Matcher, decide, disclosures, find_value};
+use topalign_fuzz::contract::Contract;
 
 const KINDS: [&str; 13] = [
-    "label", "clue", "person", "money", "date", "time", "duration", "phone", "email", "account", "percentage", "number", "text",
+    "label",
+    "clue",
+    "person",
+    "money",
+    "date",
+    "time",
+    "duration",
+    "phone",
+    "email",
+    "account",
+    "percentage",
+    "number",
+    "text",
 ];
 const LOCALES: [Option<&str>; 4] = [None, Some("de_DE"), Some("en_US"), Some("fr_FR")];
 

@@ -92,7 +92,24 @@ pub fn audit(data: &Path, contracts: &[Contract], traces: &[Trace]) -> Result<Ou
 /// # Errors
 /// As [`audit`], and for excluded files.
 pub fn audit_with(data: &Path, contracts: &[Contract], traces: &[Trace], options: &Options) -> Result<Outcome> {
-    let rows = read(data)?;
+    audit_rows(&read(data)?, contracts, traces, options)
+}
+
+/// [`audit_with`] over bytes; `place` names them in errors.
+///
+/// # Errors
+/// As [`audit_with`].
+pub fn audit_in(
+    bytes: &[u8],
+    place: &str,
+    contracts: &[Contract],
+    traces: &[Trace],
+    options: &Options,
+) -> Result<Outcome> {
+    audit_rows(&parse(bytes, place)?, contracts, traces, options)
+}
+
+fn audit_rows(rows: &[Row], contracts: &[Contract], traces: &[Trace], options: &Options) -> Result<Outcome> {
     let known: Vec<&Contract> = contracts.iter().collect();
     let contracts: BTreeMap<&str, &Contract> =
         contracts.iter().filter_map(|contract| Some((contract.trace_id.as_deref()?, contract))).collect();
@@ -132,9 +149,14 @@ pub fn audit_with(data: &Path, contracts: &[Contract], traces: &[Trace], options
 }
 
 fn read(data: &Path) -> Result<Vec<Row>> {
-    let values: Vec<serde_json::Value> = jsonl::read(data)?;
+    let bytes = std::fs::read(data).map_err(|source| Error::read(data, source))?;
+    parse(&bytes, &data.display().to_string())
+}
+
+fn parse(bytes: &[u8], place: &str) -> Result<Vec<Row>> {
+    let values: Vec<serde_json::Value> = jsonl::parse(bytes, place)?;
     if values.is_empty() {
-        return Err(Fault::new("no rows").at(data.display()).expected("at least one SFT or DPO row").into());
+        return Err(Fault::new("no rows").at(place).expected("at least one SFT or DPO row").into());
     }
     let mut rows = Vec::with_capacity(values.len());
     let mut faults = Vec::new();
@@ -142,7 +164,7 @@ fn read(data: &Path) -> Result<Vec<Row>> {
         match Row::read(value) {
             Some(row) => rows.push(row),
             None if faults.len() < 10 => faults.push(
-                Fault::new("the row is neither an SFT nor a DPO row").at(format!("{}, row {index}", data.display())).expected(
+                Fault::new("the row is neither an SFT nor a DPO row").at(format!("{place}, row {index}")).expected(
                     "`messages` or `conversations`, or `prompt` with `completion`, or `chosen` and `rejected`: chat turns or text",
                 ),
             ),

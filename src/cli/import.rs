@@ -11,6 +11,7 @@ use crate::contract::{self, Contract};
 use crate::error::{Error, Fault, Result};
 use crate::observation::{self, response};
 use crate::run::atomic::Pending;
+use crate::run::json::describe;
 use crate::trace::{self, Difficulty, Family, Flag, Format, Ids, Rows, Trace, Variant};
 
 /// Arguments.
@@ -144,7 +145,7 @@ fn responses(files: &[PathBuf], arguments: &Arguments) -> Result<ResponseSummary
 fn read_contract(path: &Path) -> Result<Contract> {
     let bytes = std::fs::read(path).map_err(|source| Error::read(path, source))?;
     serde_json::from_slice(&bytes).map_err(|error| {
-        Fault::new(format!("not a contract: {}", trace::describe(&error)))
+        Fault::new(format!("not a contract: {}", describe(&error)))
             .at(path.display())
             .expected("one JSON object with `contract_id`, `channels` and `targets`")
             .into()

@@ -11,10 +11,18 @@ use crate::run::jsonl;
 /// Reads SFT rows.
 ///
 /// # Errors
-/// An unreadable file, no rows, or a fault for each of the first ten rows without an assistant's answer at the end.
+/// An unreadable file, or as [`parse_sft`].
 pub fn read_sft(path: &Path) -> Result<Vec<SftRow>> {
-    let rows: Vec<SftRow> = jsonl::read(path)?;
-    check(path, &rows, |row| {
+    parse_sft(&bytes_of(path)?, &path.display().to_string())
+}
+
+/// SFT rows out of bytes; `place` names them in errors.
+///
+/// # Errors
+/// No rows, or a fault for each of the first ten rows without an assistant's answer at the end.
+pub fn parse_sft(bytes: &[u8], place: &str) -> Result<Vec<SftRow>> {
+    let rows: Vec<SftRow> = jsonl::parse(bytes, place)?;
+    check(place, &rows, |row| {
         ends_with_answer(&row.messages)
             .then_some(())
             .ok_or("`messages` must end with an assistant turn that is not empty")
@@ -25,11 +33,19 @@ pub fn read_sft(path: &Path) -> Result<Vec<SftRow>> {
 /// Reads preference pairs.
 ///
 /// # Errors
-/// An unreadable file, no rows, or a fault for each of the first ten rows that give nothing to prefer: no prompt, an empty answer, or
-/// equal answers (the loss would stay at ln 2).
+/// An unreadable file, or as [`parse_preferences`].
 pub fn read_preferences(path: &Path) -> Result<Vec<PreferencePair>> {
-    let pairs: Vec<PreferencePair> = jsonl::read(path)?;
-    check(path, &pairs, |pair| {
+    parse_preferences(&bytes_of(path)?, &path.display().to_string())
+}
+
+/// Preference pairs out of bytes; `place` names them in errors.
+///
+/// # Errors
+/// No rows, or a fault for each of the first ten rows that give nothing to prefer: no prompt, an empty answer, or equal
+/// answers (the loss would stay at ln 2).
+pub fn parse_preferences(bytes: &[u8], place: &str) -> Result<Vec<PreferencePair>> {
+    let pairs: Vec<PreferencePair> = jsonl::parse(bytes, place)?;
+    check(place, &pairs, |pair| {
         if pair.prompt.is_empty() {
             Err("`prompt` must hold at least one turn")
         } else if !ends_with_answer(&pair.chosen) {
@@ -45,18 +61,22 @@ pub fn read_preferences(path: &Path) -> Result<Vec<PreferencePair>> {
     Ok(pairs)
 }
 
+fn bytes_of(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|source| Error::read(path, source))
+}
+
 fn ends_with_answer(turns: &[Message]) -> bool {
     turns.last().is_some_and(|turn| turn.role == Role::Assistant && !turn.content.trim().is_empty())
 }
 
-fn check<T>(path: &Path, rows: &[T], problem: impl Fn(&T) -> Result<(), &'static str>) -> Result<()> {
+fn check<T>(place: &str, rows: &[T], problem: impl Fn(&T) -> Result<(), &'static str>) -> Result<()> {
     if rows.is_empty() {
-        return Err(Fault::new("no rows").at(path.display()).expected("at least one row").into());
+        return Err(Fault::new("no rows").at(place).expected("at least one row").into());
     }
     let faults: Vec<Fault> = rows
         .iter()
         .enumerate()
-        .filter_map(|(index, row)| Some(Fault::new(problem(row).err()?).at(format!("{}, row {index}", path.display()))))
+        .filter_map(|(index, row)| Some(Fault::new(problem(row).err()?).at(format!("{place}, row {index}"))))
         .take(10)
         .collect();
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }

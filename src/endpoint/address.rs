@@ -75,8 +75,10 @@ impl TryFrom<String> for Address {
             ("http", false) => Link::Open,
             _ => return Err(fault("must start with http:// or https://")),
         };
-        let path = uri.path().trim_end_matches('/');
-        let path = path.strip_suffix("/chat/completions").unwrap_or(path);
+        let mut path = uri.path().trim_end_matches('/');
+        while let Some(base) = path.strip_suffix("/chat/completions") {
+            path = base.trim_end_matches('/');
+        }
         let version = if path.split('/').any(is_version) { "" } else { "/v1" };
         Ok(Self { base: format!("{scheme}://{authority}{path}{version}"), link })
     }

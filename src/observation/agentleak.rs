@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::{Observation, Refusal, ReleaseLabel, SessionLog, Status, vault};
 use crate::contract::{Channel, Contract, Visibility};
 use crate::error::Fault;
+use crate::run::json::describe;
 
 /// The channel that reaches the user.
 const OUTLET: &str = "C1";
@@ -82,7 +83,7 @@ struct Message {
 /// A [`Fault`] that says what the file lacks; a vault without targets is no fault but a refusal in the log.
 pub fn parse(text: &str) -> Result<SessionLog, Fault> {
     let file: File = serde_json::from_str(text).map_err(|error| {
-        Fault::new(format!("the row does not have the form of an AgentLeak trace: {}", crate::trace::describe(&error)))
+        Fault::new(format!("the row does not have the form of an AgentLeak trace: {}", describe(&error)))
     })?;
     let contract_id = format!("agentleak/{}", file.trace_id);
     let private =

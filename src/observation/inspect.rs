@@ -14,7 +14,8 @@ use super::message::{Message, Session};
 use super::openai::error_text;
 use super::{Context, SessionLog, Status};
 use crate::error::{Fault, Result};
-use crate::trace::{Row, describe};
+use crate::run::json::describe;
+use crate::trace::Row;
 
 /// A single file of an archive is not read beyond this.
 const LARGEST_ENTRY_BYTES: u64 = 1 << 30;

@@ -25,34 +25,43 @@ fn has_gguf_ending(text: &str) -> bool {
 /// Expands a leading or inner `${NAME}` or `${NAME:-default}`. A relative value of a variable starts from the working
 /// folder, as it would in a shell; a default starts from the recipe's folder, as other paths of the recipe do.
 fn expand(text: &str) -> Result<PathBuf, Fault> {
-    let Some((before, rest)) = text.split_once("${") else { return Ok(PathBuf::from(text)) };
     let unclosed =
         || Fault::new("a variable in a path is not closed").got(text).expected("`${NAME}` or `${NAME:-default}`");
-    let (inside, after) = rest.split_once('}').ok_or_else(unclosed)?;
-    let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inside, None),
-    };
-    let value = match (std::env::var(name), default) {
-        (Ok(value), _) if !value.is_empty() => absolute(&value, before),
-        (_, Some(default)) => default.to_owned(),
-        _ => {
-            return Err(Fault::new(format!("environment variable `{name}` is not set"))
-                .got(text)
-                .hint(format!("export {name}, or give a default: `${{{name}:-...}}`")));
-        }
-    };
-    expand(&format!("{before}{value}{after}"))
+    let mut expanded = String::new();
+    let mut rest = text.to_owned();
+    while let Some((before, opened)) = rest.split_once("${") {
+        let (inside, after) = opened.split_once('}').ok_or_else(unclosed)?;
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        expanded.push_str(before);
+        rest = match (std::env::var(name), default) {
+            // Not read again: a variable that names itself would never end.
+            (Ok(value), _) if !value.is_empty() => {
+                expanded = absolute(value, expanded);
+                after.to_owned()
+            }
+            (_, Some(default)) => format!("{default}{after}"),
+            _ => {
+                return Err(Fault::new(format!("environment variable `{name}` is not set"))
+                    .got(text)
+                    .hint(format!("export {name}, or give a default: `${{{name}:-...}}`")));
+            }
+        };
+    }
+    Ok(PathBuf::from(expanded + &rest))
 }
 
-fn absolute(value: &str, before: &str) -> String {
+/// The value after what stands before it.
+fn absolute(value: String, before: String) -> String {
     if before.is_empty()
-        && Path::new(value).is_relative()
+        && Path::new(&value).is_relative()
         && let Ok(here) = std::env::current_dir()
     {
         return here.join(value).to_string_lossy().into_owned();
     }
-    value.to_owned()
+    before + &value
 }
 
 /// `recipes/../data` reads better as `data` in messages and manifests; done only where the folder before `..` is a plain name.

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic;
+use crate::run::json::describe;
 
 /// Reads every row of a file.
 ///
@@ -108,12 +109,6 @@ fn fault(place: &str, line: usize, error: &serde_json::Error) -> Fault {
             "each line must hold one whole JSON object; a cut last line means that the file was not written to its end",
         ),
     }
-}
-
-/// `serde_json`'s text without its own ` at line 1 column N`, which counts from the row and would mislead.
-fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 /// Writes rows atomically.

@@ -3,5 +3,6 @@
 pub mod atomic;
 pub mod digest;
 pub mod interrupt;
+pub(crate) mod json;
 pub mod jsonl;
 pub mod seed;

@@ -3,6 +3,8 @@
 //! In: texts, a shape, a seed. Out: a model folder that any loader of Hugging Face folders reads. It knows nothing; it
 //! lets the whole pipeline run on a machine that has no weights, and it is where training from random initialisation starts.
 
+mod shape;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,39 +21,7 @@ use tokenizers::{AddedToken, PreTokenizerWrapper, TokenizerBuilder, TokenizerImp
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic;
 use crate::run::seed::Seed;
-
-/// Shape of the decoder.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Shape {
-    /// Width of the residual stream.
-    pub hidden_size: usize,
-    /// Width of the feed-forward block.
-    pub intermediate_size: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Query heads.
-    pub heads: usize,
-    /// Key and value heads.
-    pub key_value_heads: usize,
-    /// Entries of the tokenizer, the 256 bytes and the special tokens included.
-    pub vocabulary: usize,
-    /// Longest sequence.
-    pub context: usize,
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Self {
-            hidden_size: 128,
-            intermediate_size: 384,
-            layers: 4,
-            heads: 4,
-            key_value_heads: 2,
-            vocabulary: 2048,
-            context: 2048,
-        }
-    }
-}
+pub use shape::Shape;
 
 const START: &str = "<|im_start|>";
 const END: &str = "<|im_end|>";

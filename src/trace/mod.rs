@@ -21,7 +21,6 @@ pub(crate) use format::{is_archive, plain};
 pub use leaves::{Leaf, LeafKind, leaves};
 pub use part::Part;
 pub use read::{Extent, Ids, each, each_in, files, read, read_as, read_many, read_many_as};
-pub(crate) use rows::describe;
 pub use rows::{Cut, Row, Rows};
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::scan::Scan;
 use crate::error::{Error, Fault, Result};
+use crate::run::json::describe;
 
 /// Bad lines told at once.
 const MOST_FAULTS: usize = 10;
@@ -385,15 +386,4 @@ fn check(bytes: &[u8]) -> Result<(), NotJson> {
 
 fn line_breaks(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
-}
-
-/// The text of a `serde_json` error without its position (it counts from the row) and without the offending string (it may
-/// be sensitive).
-pub(crate) fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or(&text);
-    match (text.find("string \""), text.rfind("\", expected")) {
-        (Some(start), Some(end)) if start < end => format!("{}a string{}", &text[..start], &text[end + 1..]),
-        _ => text.to_owned(),
-    }
 }

@@ -86,6 +86,7 @@ fn base_urls_are_taken_with_and_without_their_version() {
         ("https://host/v1", "https://host/v1/chat/completions"),
         ("https://host/v1/", "https://host/v1/chat/completions"),
         ("https://host/v1/chat/completions", "https://host/v1/chat/completions"),
+        ("https://host/v1//chat/completions/chat/completions/", "https://host/v1/chat/completions"),
         ("https://host/api/v1", "https://host/api/v1/chat/completions"),
         ("https://host/api", "https://host/api/v1/chat/completions"),
         ("https://host/v1beta/openai", "https://host/v1beta/openai/chat/completions"),
@@ -93,6 +94,7 @@ fn base_urls_are_taken_with_and_without_their_version() {
     ] {
         let address: Address = given.parse().unwrap();
         assert_eq!(address.chat_completions(), expected, "{given}");
+        assert_eq!(address.to_string().parse::<Address>().unwrap(), address, "what is written reads back");
     }
     for wrong in [
         "",

@@ -24,6 +24,7 @@ mod loss;
 mod model;
 mod observation;
 mod prompt;
+mod reader;
 mod recipe;
 mod report;
 mod scenarios;

@@ -139,3 +139,25 @@ fn faults_of_an_endpoint_name_their_keys_and_repeat_no_key_that_was_typed() {
     `evaluate.judge.concurrency` must be at least 1 and at most 256
     ");
 }
+
+#[test]
+fn a_path_of_very_many_variables_is_read() {
+    let path = "${:-a}".repeat(100_000);
+    let text = format!("name = 'x'\n[data]\ntraces = ['{path}']\n[model]\nsource = 'scratch'");
+    let recipe = Recipe::parse(&text, Path::new("/there"), &[]).unwrap();
+    assert_eq!(recipe.data.traces, [Path::new("/there").join("a".repeat(100_000))]);
+}
+
+#[test]
+fn the_value_of_a_variable_is_not_expanded_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = folder.path().join("recipe.toml");
+    std::fs::write(&recipe, MINIMAL.replace("\"a\"", "\"/${OWN}\"")).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_topalign"))
+        .args(["validate".as_ref(), recipe.as_os_str()])
+        .env("OWN", "${OWN}")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("/${OWN}"), "{output:?}");
+}

@@ -1,0 +1,34 @@
+//! Shape of a model made from nothing. It knows no tensors, so that recipes can be read without them.
+
+/// Shape of the decoder.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Shape {
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub key_value_heads: usize,
+    /// Entries of the tokenizer, the 256 bytes and the special tokens included.
+    pub vocabulary: usize,
+    /// Longest sequence.
+    pub context: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            hidden_size: 128,
+            intermediate_size: 384,
+            layers: 4,
+            heads: 4,
+            key_value_heads: 2,
+            vocabulary: 2048,
+            context: 2048,
+        }
+    }
+}
