@@ -63,9 +63,12 @@ pub struct ViewFigures {
     pub coverage_interval: Option<[f64; 2]>,
     /// 95% interval of `missed`.
     pub missed_interval: Option<[f64; 2]>,
-    /// Why something is absent or degenerate.
+    /// Why the coverage or its interval is absent or degenerate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The same of `missed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_reason: Option<String>,
 }
 
 /// Recognition over sessions.
@@ -283,6 +286,7 @@ impl ViewFigures {
             missed_interval: interval(missed),
             coverage: coverage.mean,
             missed: missed.mean,
+            missed_reason: missed.reason.clone(),
             n: coverage.n,
             reason: if coverage.n == 0 { Some("no session's log can answer it".to_owned()) } else { coverage.reason },
         }

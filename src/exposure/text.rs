@@ -177,13 +177,15 @@ fn contrast_line(contrast: &Contrast, out: &mut String) {
     let points = |value: Option<f64>| value.map_or("n/a".to_owned(), |value| format!("{:+.1}", 100.0 * value));
     let p = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |p| format!("{p:.4}"));
     let sampled = if contrast.method == Some(Method::Sampled) { " sampled" } else { "" };
+    let is_constant = contrast.low.zip(contrast.high).is_some_and(|(low, high)| high - low <= 0.0);
+    let constant = if is_constant { " (constant)" } else { "" };
     let without_value = match contrast.without_value {
         0 => String::new(),
         count => format!(", {count} more without a value on both sides"),
     };
     let _ = writeln!(
         out,
-        "{} - {}: {:<18} {} [{}, {}], {} pairs{without_value}, {} moved, p = {} ({}){sampled}, Holm {}",
+        "{} - {}: {:<18} {} [{}, {}]{constant}, {} pairs{without_value}, {} moved, p = {} ({}){sampled}, Holm {}",
         plain(&contrast.a),
         plain(&contrast.b),
         plain(&contrast.metric),

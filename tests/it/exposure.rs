@@ -244,6 +244,7 @@ fn each_view_has_its_own_sessions_and_missed_is_a_mean_of_ratios() {
     let views = serde_json::to_value(rows.analyse().unwrap().0.aggregate.views).unwrap();
     let of = |view: &str, field: &str| views[view][field].as_f64().unwrap();
     assert_eq!((of("union", "n"), of("union", "coverage"), of("union", "missed")), (2.0, 0.75, 0.0));
+    assert!(views["union"]["missed_reason"].as_str().unwrap().contains("constant"), "it is 0 in every session");
     // 3/4 and 0 by session; a ratio of means would be 3/6.
     assert_eq!((of("expected_outlet", "n"), of("expected_outlet", "missed")), (2.0, 0.375));
     assert_eq!((of("successful_action", "n"), of("successful_action", "coverage")), (1.0, 0.25));
@@ -343,6 +344,12 @@ fn contrasts_are_paired_exact_and_corrected() {
     assert_eq!((email.p, email.p_fraction.as_deref()), (Some(0.03125), Some("32/1024")));
     // Four contrasts: the two smallest p are equal, the others are 1.
     assert_eq!((email.p_holm, contrasts[0].p, contrasts[0].p_holm), (Some(0.125), Some(1.0), Some(1.0)));
+}
+
+#[test]
+fn a_constant_difference_says_so() {
+    let text = topalign::exposure::text_summary(&guarded().analyse().unwrap().0);
+    assert!(text.contains("+0.0 [+0.0, +0.0] (constant), 10 pairs, 0 moved, p = 1.0000 (1024/1024)"), "{text}");
 }
 
 #[test]

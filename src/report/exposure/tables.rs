@@ -18,6 +18,7 @@ use crate::statistic::Method;
 pub(super) fn views(summary: &Summary, reference: Reference, out: &mut String) {
     section("views", "Five views of the same log", out);
     let with_interval = |mean: Option<f64>, ends: Option<[f64; 2]>| match ends {
+        Some([low, high]) if high - low <= 0.0 => format!("{} (constant)", percent(mean)),
         Some([low, high]) => format!("{} [{:.1}, {:.1}]", percent(mean), 100.0 * low, 100.0 * high),
         None => percent(mean),
     };
@@ -84,7 +85,7 @@ fn differences(title: &str, contrasts: &[Contrast]) -> String {
             vec![
                 escape(&format!("{} \u{2212} {}", contrast.a, contrast.b)),
                 escape(&contrast.metric),
-                format!("{} [{}, {}]", points(contrast.difference), points(contrast.low), points(contrast.high)),
+                with_ends(contrast),
                 format!("{} of {}", contrast.nonzero, contrast.pairs),
                 contrast.p.map_or_else(|| "n/a".to_owned(), |p| format!("{}{}", p_value(p), escape(&fraction))),
                 contrast.p_holm.map_or_else(|| "n/a".to_owned(), p_value),
@@ -100,6 +101,15 @@ fn differences(title: &str, contrasts: &[Contrast]) -> String {
         Figures("p, Holm"),
     ];
     table(title, &head, &rows)
+}
+
+fn with_ends(contrast: &Contrast) -> String {
+    let difference = points(contrast.difference);
+    match contrast.low.zip(contrast.high) {
+        None => difference,
+        Some((low, high)) if high - low <= 0.0 => format!("{difference} (constant)"),
+        Some((low, high)) => format!("{difference} [{}, {}]", points(Some(low)), points(Some(high))),
+    }
 }
 
 /// Sessions that are in no pair.
