@@ -270,6 +270,7 @@ fn read_scratch(table: Table, faults: &mut Vec<Fault>) -> Shape {
         key_value_heads: section.take_or("key_value_heads", default.key_value_heads),
         vocabulary: section.take_or("vocabulary", default.vocabulary),
         context: section.take_or("context", default.context),
+        start: section.take_or("start", default.start),
     };
     section.finish();
     shape

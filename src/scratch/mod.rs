@@ -3,13 +3,12 @@
 //! In: texts, a shape, a seed. Out: a model folder that any loader of Hugging Face folders reads. It knows nothing; it
 //! lets the whole pipeline run on a machine that has no weights, and it is where training from random initialisation starts.
 
+mod copying;
 mod shape;
+mod weights;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
-use rand::RngExt as _;
 use serde_json::json;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -21,7 +20,7 @@ use tokenizers::{AddedToken, PreTokenizerWrapper, TokenizerBuilder, TokenizerImp
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic;
 use crate::run::seed::Seed;
-pub use shape::Shape;
+pub use shape::{Shape, Start};
 
 const START: &str = "<|im_start|>";
 const END: &str = "<|im_end|>";
@@ -43,7 +42,7 @@ pub fn write(folder: &Path, texts: &[String], shape: &Shape, seed: Seed) -> Resu
         atomic::write(&folder.join("chat_template.jinja"), TEMPLATE.as_bytes())?;
         write_json(&folder.join("config.json"), &config(shape, entries, start, end))?;
         write_json(&folder.join("generation_config.json"), &json!({"bos_token_id": start, "eos_token_id": [end]}))?;
-        write_weights(&folder.join("model.safetensors"), shape, entries, seed)
+        weights::write(&folder.join("model.safetensors"), shape, entries, seed)
     })
 }
 
@@ -57,6 +56,12 @@ fn check(shape: &Shape) -> Result<()> {
     }
     if shape.key_value_heads == 0 || !shape.heads.is_multiple_of(shape.key_value_heads) {
         return fault("`heads` must be a multiple of `key_value_heads`", shape.heads);
+    }
+    if shape.start == Start::Copying && (shape.layers < 2 || shape.heads < 2 || shape.key_value_heads != shape.heads) {
+        return fault(
+            "`start = \"copying\"` needs two layers, two heads, and `key_value_heads` equal to `heads`",
+            shape.heads,
+        );
     }
     if shape.layers == 0 || shape.intermediate_size == 0 || shape.context == 0 {
         return fault("`layers`, `intermediate_size` and `context` must be above 0", 0);
@@ -146,74 +151,4 @@ fn config(shape: &Shape, entries: usize, start: u32, end: u32) -> serde_json::Va
 fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(path, text.as_bytes())
-}
-
-/// Deviation of embeddings.
-const EMBEDDING_DEVIATION: f64 = 0.05;
-
-/// Normal with deviation 1/sqrt(inputs) for matrices, over sqrt(2 layers) more for those that add to the residual stream (as
-/// GPT-2); ones for norms. Llama's 0.02 is meant for widths in the thousands: at a width of 192 attention starts almost uniform,
-/// and copying is learnt several times later.
-fn write_weights(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Result<()> {
-    let head_size = shape.hidden_size / shape.heads;
-    let (hidden, inner) = (shape.hidden_size, shape.intermediate_size);
-    let key_value = shape.key_value_heads * head_size;
-    let mut shapes = BTreeMap::from([("model.embed_tokens.weight".to_owned(), vec![entries, hidden])]);
-    shapes.insert("model.norm.weight".to_owned(), vec![hidden]);
-    for layer in 0..shape.layers {
-        for (name, dims) in [
-            ("input_layernorm", vec![hidden]),
-            ("post_attention_layernorm", vec![hidden]),
-            ("self_attn.q_proj", vec![hidden, hidden]),
-            ("self_attn.k_proj", vec![key_value, hidden]),
-            ("self_attn.v_proj", vec![key_value, hidden]),
-            ("self_attn.o_proj", vec![hidden, hidden]),
-            ("mlp.gate_proj", vec![inner, hidden]),
-            ("mlp.up_proj", vec![inner, hidden]),
-            ("mlp.down_proj", vec![hidden, inner]),
-        ] {
-            shapes.insert(format!("model.layers.{layer}.{name}.weight"), dims);
-        }
-    }
-    let tensors = shapes
-        .into_iter()
-        .map(|(name, dims)| {
-            let tensor = initial(&name, &dims, shape.layers, seed)?;
-            Ok((name, tensor))
-        })
-        .collect::<Result<BTreeMap<_, _>>>()?;
-    let metadata = std::collections::HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let bytes =
-        safetensors::serialize(&tensors, Some(metadata)).map_err(|error| Error::Failed(format!("weights: {error}")))?;
-    atomic::write(path, &bytes)
-}
-
-fn initial(name: &str, dims: &[usize], layers: usize, seed: Seed) -> Result<Tensor> {
-    let count = dims.iter().product();
-    let values = match dims {
-        [_, inputs] => normal(count, deviation(name, *inputs, layers), seed, name),
-        _ => vec![1.0_f32; count],
-    };
-    Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
-}
-
-fn deviation(name: &str, inputs: usize, layers: usize) -> f64 {
-    let residual = ["o_proj", "down_proj"].iter().any(|projection| name.contains(projection));
-    match name {
-        "model.embed_tokens.weight" => EMBEDDING_DEVIATION,
-        _ if residual => (inputs as f64 * 2.0 * layers as f64).sqrt().recip(),
-        _ => (inputs as f64).sqrt().recip(),
-    }
-}
-
-/// Box and Muller's transform over the named stream, so that a tensor's values depend on its name and the seed alone.
-fn normal(count: usize, deviation: f64, seed: Seed, name: &str) -> Vec<f32> {
-    let mut random = seed.stream(&format!("scratch/{name}"));
-    (0..count)
-        .map(|_| {
-            let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
-            let angle = std::f64::consts::TAU * random.random::<f64>();
-            (deviation * radius * angle.cos()) as f32
-        })
-        .collect()
 }

@@ -1,5 +1,18 @@
 //! Shape of a model made from nothing. It knows no tensors, so that recipes can be read without them.
 
+/// What the weights are before any training.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// Random throughout.
+    #[default]
+    Random,
+    /// Random, but for the attention of the first two layers, which is laid out to repeat what followed the same token before
+    /// (an induction head, arXiv 2209.11895). A model of a few million weights forms one by itself only after tens of
+    /// millions of tokens.
+    Copying,
+}
+
 /// Shape of the decoder.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Shape {
@@ -17,6 +30,8 @@ pub struct Shape {
     pub vocabulary: usize,
     /// Longest sequence.
     pub context: usize,
+    /// What its weights start as.
+    pub start: Start,
 }
 
 impl Default for Shape {
@@ -29,6 +44,7 @@ impl Default for Shape {
             key_value_heads: 2,
             vocabulary: 2048,
             context: 2048,
+            start: Start::Random,
         }
     }
 }

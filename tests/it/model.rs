@@ -13,7 +13,7 @@ use topalign::dataset::{Message, Role};
 use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
 use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
-use topalign::scratch::{self, Shape};
+use topalign::scratch::{self, Shape, Start};
 use topalign::token::{ChatTokenizer, PackedSequence, Tree, pack};
 
 fn shape() -> Shape {
@@ -25,6 +25,7 @@ fn shape() -> Shape {
         key_value_heads: 2,
         vocabulary: 300,
         context: 512,
+        start: Start::Random,
     }
 }
 
@@ -108,6 +109,32 @@ fn logits_equal_those_of_candle_transformers() {
     let model = tiny(&folder.path().join("model"));
     let tokens: Vec<u32> = (0..200).map(|index| (index * 37) % 250).collect();
     assert_logits_agree(&model, &tokens, "tiny random");
+}
+
+/// Mean log-probability of the second of two equal runs of tokens that all differ.
+fn log_probability_of_a_repetition(start: Start) -> f32 {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = Shape { hidden_size: 128, heads: 4, key_value_heads: 4, layers: 3, start, ..shape() };
+    let path = folder.path().join("model");
+    scratch::write(&path, &["a few words to merge, words to merge".to_owned()], &shape, Seed(3)).unwrap();
+    let decoder = decoder(&LocalModel { path }, &Trainable::Nothing);
+    let once: Vec<u32> = (0..40).map(|index| (index * 37) % 250).collect();
+    let tokens: Vec<u32> = once.iter().chain(&once).copied().collect();
+    let hidden = decoder.hidden_states(&PackedSequence::single(&tokens)).unwrap();
+    // What follows the first token of the second run is told by the first run.
+    let places: Vec<u32> = (40..79).collect();
+    let logits = decoder.logits(&hidden, &places).unwrap();
+    let all = candle_nn::ops::log_softmax(&logits, 1).unwrap().to_vec2::<f32>().unwrap();
+    let told = places.iter().zip(&all).map(|(&place, row)| row[tokens[place as usize + 1] as usize]);
+    told.sum::<f32>() / places.len() as f32
+}
+
+#[test]
+fn a_model_laid_out_to_copy_repeats_before_any_training_and_a_random_one_does_not() {
+    let (copying, random) =
+        (log_probability_of_a_repetition(Start::Copying), log_probability_of_a_repetition(Start::Random));
+    println!("mean log-probability of a repetition: copying {copying:.2}, random {random:.2}");
+    assert!(copying > random + 0.7, "{copying} against {random}");
 }
 
 /// A tiny model with a head of its own and Llama 3's rotary scaling, whose three ranges the frequencies cover.
