@@ -26,6 +26,8 @@ const WRITER: &str = "drill";
 const ENTRIES: std::ops::RangeInclusive<usize> = 2..=7;
 /// Most entries that are asked for.
 const ASKED: usize = 3;
+/// Share of exercises that ask for the results as they stand, the plainest form of copying.
+const VERBATIM: f64 = 0.3;
 const VERBS: [&str; 5] = ["Find the", "Collect the", "Give me the", "Put together the", "I need the"];
 
 /// Rows of `count` exercises with values of the training part.
@@ -47,6 +49,9 @@ fn drill(items: &Items, rng: &mut ChaCha8Rng) -> SftRow {
         .flat_map(|(tool, entries)| entries.iter().map(move |entry| (tool, entry)))
         .map(|(tool, entry)| (fact(&format!("T{}", tool + 1), &format!("/{}", entry.key), &entry.value), &*entry.ask))
         .collect();
+    if rng.random_bool(VERBATIM) {
+        return row("Repeat the results.", &texts, texts.join("\n"));
+    }
     let mut asked: Vec<usize> = (0..facts.len()).collect();
     asked.shuffle(rng);
     asked.truncate(rng.random_range(1..=ASKED));
@@ -55,10 +60,13 @@ fn drill(items: &Items, rng: &mut ChaCha8Rng) -> SftRow {
     let shown: Vec<Fact> = asked.iter().map(|&at| facts[at].0.clone()).collect();
     let verb = VERBS.choose(rng).copied().unwrap_or(VERBS[0]);
     let frame = Frame::ALL.choose(rng).copied().unwrap_or(Frame::Inline);
-    let request = format!("{verb} {}.", listed(&names));
-    let prompt = request_with_results(&request, texts.iter().map(String::as_str));
+    row(&format!("{verb} {}.", listed(&names)), &texts, frame.render(&shown))
+}
+
+fn row(request: &str, results: &[String], answer: String) -> SftRow {
+    let prompt = request_with_results(request, results.iter().map(String::as_str));
     SftRow {
-        messages: vec![Message::user(prompt), Message::assistant(frame.render(&shown))],
+        messages: vec![Message::user(prompt), Message::assistant(answer)],
         trace_id: None,
         split: Some(Part::Train),
         writer: Some(WRITER.to_owned()),
