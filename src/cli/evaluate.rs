@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::Console;
 use super::build::read_split;
 use super::endpoint::Tuning;
+use super::verifier::Verifier;
 use crate::completion::Completion;
 use crate::contract::Contract;
-use crate::endpoint::{Chat, Client};
+use crate::endpoint::Client;
 use crate::error::{Fault, Result};
 use crate::evaluate::Settings;
-use crate::generate::LocalChat;
 use crate::pipeline::{Asked, Asking, Judged};
 use crate::report::text_table;
 use crate::run::jsonl;
@@ -45,35 +45,13 @@ pub struct Arguments {
     resamples: usize,
     #[command(flatten)]
     verifier: Verifier,
+    /// Let the semantic verifier's matches decide the headline figures.
+    #[arg(long)]
+    verifier_in_headline: bool,
     #[command(flatten)]
     judge: Judge,
     #[command(flatten)]
     tuning: Tuning,
-}
-
-/// A model that is asked about what matching left open. The targets of the contracts are sent to it.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Semantic verifier")]
-#[expect(
-    clippy::struct_field_names,
-    reason = "flags are named after fields, and flattened structs share one name space"
-)]
-struct Verifier {
-    /// OpenAI-compatible endpoint, with or without its `/v1`.
-    #[arg(long, value_name = "URL", requires = "verifier_model")]
-    verifier_url: Option<String>,
-    /// The model's name there.
-    #[arg(long, value_name = "NAME", requires = "verifier_url")]
-    verifier_model: Option<String>,
-    /// Environment variable that holds the key.
-    #[arg(long, value_name = "VARIABLE", requires = "verifier_url")]
-    verifier_key_env: Option<String>,
-    /// A model of this machine instead: folder, .gguf file or hub id.
-    #[arg(long, value_name = "MODEL", conflicts_with = "verifier_url")]
-    verifier_local: Option<String>,
-    /// Let its matches decide the headline figures.
-    #[arg(long)]
-    verifier_in_headline: bool,
 }
 
 /// A model that judges each answer by two questions, beside the deterministic judge. Goals, conclusions and answers are sent.
@@ -107,12 +85,17 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let traces = trace::read(&arguments.traces, Format::default())?;
     let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let settings = Settings { resamples: arguments.resamples, seed: Seed(arguments.seed) };
-    let verifier = arguments.verifier.open(arguments)?;
+    let verifier = arguments.verifier.open(&arguments.tuning, Seed(arguments.seed))?;
+    if arguments.verifier_in_headline && verifier.is_none() {
+        let fault = Fault::new("`--verifier-in-headline` needs a verifier");
+        return Err(fault.hint("give --verifier-url or --verifier-local").into());
+    }
+    let semantic_use = if arguments.verifier_in_headline { SemanticUse::Headline } else { SemanticUse::Beside };
     let judge = arguments.judge.open(arguments)?;
     let parts = arguments.split.as_deref().map(read_split).transpose()?.unwrap_or_default();
     let asking = Asking {
         parts: Some(&parts),
-        verifier: verifier.as_ref().map(|model| (model.asked(), arguments.verifier.semantic_use())),
+        verifier: verifier.as_ref().map(|model| (model.asked(), semantic_use)),
         judge: judge.as_ref().map(Asked::from),
     };
     let bar = indicatif::ProgressBar::new(0);
@@ -133,45 +116,6 @@ fn text(judged: &Judged) -> String {
         let _ = writeln!(text, "{role}: {counts}");
     }
     text
-}
-
-/// The verifier's model, wherever it is.
-enum Opened {
-    Endpoint(Box<Client>),
-    Local(Box<LocalChat>),
-}
-
-impl Opened {
-    fn asked(&self) -> Asked<'_> {
-        match self {
-            Self::Endpoint(client) => Asked::from(client.as_ref()),
-            // One model on all cores already: a second request beside it would only wait.
-            Self::Local(local) => Asked { chat: local.as_ref() as &(dyn Chat + Sync), workers: 1 },
-        }
-    }
-}
-
-impl Verifier {
-    fn open(&self, arguments: &Arguments) -> Result<Option<Opened>> {
-        if let Some(model) = &self.verifier_local {
-            return Ok(Some(Opened::Local(Box::new(LocalChat::load(model)?))));
-        }
-        match (&self.verifier_url, &self.verifier_model) {
-            (Some(url), Some(model)) => {
-                let key_env = self.verifier_key_env.as_deref();
-                let client = arguments.tuning.client(url, model, key_env, Seed(arguments.seed))?;
-                Ok(Some(Opened::Endpoint(Box::new(client))))
-            }
-            _ if self.verifier_in_headline => Err(Fault::new("`--verifier-in-headline` needs a verifier")
-                .hint("give --verifier-url or --verifier-local")
-                .into()),
-            _ => Ok(None),
-        }
-    }
-
-    fn semantic_use(&self) -> SemanticUse {
-        if self.verifier_in_headline { SemanticUse::Headline } else { SemanticUse::Beside }
-    }
 }
 
 impl Judge {

@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 
 use super::Console;
+use super::endpoint::Tuning;
+use super::verifier::Verifier;
 use crate::error::{Error, Result};
-use crate::exposure::{Files, Settings, analyse, compare_labels, events, text_labels, text_published, text_summary};
+use crate::exposure::{
+    Files, Semantic, Settings, analyse, compare_labels, events, text_labels, text_published, text_summary,
+};
 use crate::report::{Reference, render_exposure, sessions_to_show};
 use crate::run::atomic;
 use crate::run::seed::Seed;
@@ -49,6 +53,10 @@ pub struct Arguments {
     /// Fail (status 3) when the mean exposure over all sessions is above this share.
     #[arg(long, value_name = "SHARE")]
     fail_above: Option<f64>,
+    #[command(flatten)]
+    verifier: Verifier,
+    #[command(flatten)]
+    tuning: Tuning,
 }
 
 /// Runs the command.
@@ -68,9 +76,11 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         cluster: arguments.cluster.clone(),
         answer_channel: arguments.answer_channel.clone(),
     };
-    let summary = analyse(&files, &settings)?;
+    let opened = arguments.verifier.open(&arguments.tuning, Seed(arguments.seed))?;
+    let mut verifier = opened.as_ref().map(|opened| Semantic::new(opened.asked().chat, opened.asked().workers));
+    let summary = analyse(&files, &settings, verifier.as_mut())?;
     let reference = if arguments.paper { Reference::Paper } else { Reference::Own };
-    let shown = events(&files, &sessions_to_show(&summary))?;
+    let shown = events(&files, &sessions_to_show(&summary), verifier.as_mut())?;
     let page = render_exposure(&summary, &shown, "Exposure analysis", reference);
     atomic::write(&files.out.join("exposure.html"), page.as_bytes())?;
     let mut text = text_summary(&summary);

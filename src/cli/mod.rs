@@ -19,6 +19,7 @@ mod split;
 mod synthesize;
 mod training;
 mod validate;
+mod verifier;
 
 use clap::{Parser, Subcommand};
 

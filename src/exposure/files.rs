@@ -16,6 +16,7 @@ use super::match_row::MatchRow;
 use super::payload;
 use super::register::{Frozen, Register};
 use super::release::{LabelComparison, LabelLedger};
+use super::semantic::{Searched, Semantic};
 use super::summary::Summary;
 use crate::adjudicate::{Match, Matcher};
 use crate::contract::Contract;
@@ -57,11 +58,11 @@ pub struct Settings {
     pub answer_channel: Option<String>,
 }
 
-/// Analyses session logs and writes what it finds.
+/// Analyses session logs and writes what it finds. A verifier adds matches of its own tier, which no headline figure counts.
 ///
 /// # Errors
 /// Unreadable or invalid inputs, naming the rows; an unwritable folder.
-pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
+pub fn analyse(files: &Files, settings: &Settings, mut verifier: Option<&mut Semantic<'_>>) -> Result<Summary> {
     let register = read_register(&files.contracts)?;
     if let Some(name) = &settings.answer_channel {
         check_answer_channel(&register, name)?;
@@ -76,13 +77,14 @@ pub fn analyse(files: &Files, settings: &Settings) -> Result<Summary> {
         jsonl::read_batches(path, |rows| {
             interrupt::check()?;
             let admitted = admit(&mut ledger, rows, &place)?;
-            for row in record(&mut ledger, &register, &mut matchers, &admitted)? {
+            for row in record(&mut ledger, (&register, &mut matchers), &admitted, verifier.as_deref_mut())? {
                 matches.row(&row)?;
             }
             Ok(())
         })?;
     }
-    let summary = ledger.finish(&register, &candidates, settings)?;
+    let mut summary = ledger.finish(&register, &candidates, settings)?;
+    summary.semantic = verifier.map(|verifier| verifier.report());
     matches.commit()?;
     jsonl::write(&files.out.join("contracts.jsonl"), register.iter().map(|frozen| &frozen.contract))?;
     let json = serde_json::to_vec_pretty(&summary).map_err(|error| Error::Failed(error.to_string()))?;
@@ -99,14 +101,20 @@ fn check_answer_channel(register: &Register, name: &str) -> Result<()> {
     Err(Fault::new("no contract declares this as a visible channel").at("--answer-channel").got(name).into())
 }
 
-/// The events of some sessions, in order, with their matches marked: a second pass over the observations.
+/// The events of some sessions, in order, with their matches marked: a second pass over the observations. The verifier of the
+/// first pass is not asked again.
 ///
 /// # Errors
 /// As [`analyse`].
-pub fn events(files: &Files, sessions: &BTreeSet<String>) -> Result<BTreeMap<String, Vec<EventView>>> {
+pub fn events(
+    files: &Files,
+    sessions: &BTreeSet<String>,
+    verifier: Option<&mut Semantic<'_>>,
+) -> Result<BTreeMap<String, Vec<EventView>>> {
     let mut events: BTreeMap<String, Vec<EventView>> = BTreeMap::new();
     again(
         files,
+        verifier,
         |id| sessions.contains(id),
         |observation, frozen, admission, matches| {
             let rows = MatchRow::of_event(observation, frozen, admission.channel, matches);
@@ -130,6 +138,7 @@ pub fn compare_labels(files: &Files, labels: &Path) -> Result<LabelComparison> {
     let mut ledger = LabelLedger::new(jsonl::read(labels)?);
     again(
         files,
+        None,
         |_| true,
         |observation, frozen, _, matches| {
             ledger.compare(observation, &frozen.contract, &payload::text(&observation.payload), matches);
@@ -145,6 +154,7 @@ pub fn compare_labels(files: &Files, labels: &Path) -> Result<LabelComparison> {
 /// A second pass over the observations of the sessions that `wanted` names.
 fn again(
     files: &Files,
+    mut verifier: Option<&mut Semantic<'_>>,
     wanted: impl Fn(&str) -> bool,
     mut take: impl FnMut(&Observation, &Frozen, Admission, &[Match]),
 ) -> Result<()> {
@@ -158,7 +168,8 @@ fn again(
             rows.retain(|(_, observation)| wanted(&observation.session_id));
             let admitted = admit(&mut ledger, rows, &place)?;
             for run in runs(&admitted) {
-                for ((observation, admission), found) in run.iter().zip(search(&register, &mut matchers, run)?) {
+                let found = search(&register, &mut matchers, run, verifier.as_deref_mut())?;
+                for ((observation, admission), found) in run.iter().zip(found) {
                     take(observation, register.get(admission.contract), *admission, &found.matches);
                 }
             }
@@ -205,13 +216,14 @@ fn admit(
 /// Searches the payloads of a batch in parallel, then enters them in order.
 fn record(
     ledger: &mut Ledger<'_>,
-    register: &Register,
-    matchers: &mut Matchers,
+    (register, matchers): (&Register, &mut Matchers),
     admitted: &[(Observation, Admission)],
+    mut verifier: Option<&mut Semantic<'_>>,
 ) -> Result<Vec<MatchRow>> {
     let mut rows = Vec::new();
     for run in runs(admitted) {
-        for ((observation, admission), found) in run.iter().zip(search(register, matchers, run)?) {
+        let found = search(register, matchers, run, verifier.as_deref_mut())?;
+        for ((observation, admission), found) in run.iter().zip(found) {
             if found.huge {
                 ledger.note_huge(&observation.session_id);
             }
@@ -227,8 +239,13 @@ struct Found {
     huge: bool,
 }
 
-/// Searches payloads in parallel, those of gaps not at all.
-fn search(register: &Register, matchers: &mut Matchers, run: &[(Observation, Admission)]) -> Result<Vec<Found>> {
+/// Searches payloads in parallel, those of gaps not at all, and asks the verifier about what is open.
+fn search(
+    register: &Register,
+    matchers: &mut Matchers,
+    run: &[(Observation, Admission)],
+    verifier: Option<&mut Semantic<'_>>,
+) -> Result<Vec<Found>> {
     let ready = matchers.ready(register, run)?;
     let one = |(observation, admission): &(Observation, Admission)| {
         if observation.status != Status::Ok {
@@ -239,7 +256,36 @@ fn search(register: &Register, matchers: &mut Matchers, run: &[(Observation, Adm
         let matches = ready.get(key).map(|matcher| payload::find(matcher, &text)).unwrap_or_default();
         Found { matches, huge: payload::is_huge(&text) }
     };
-    Ok(run.par_iter().map(one).collect())
+    let mut found: Vec<Found> = run.par_iter().map(one).collect();
+    if let Some(verifier) = verifier {
+        ask(verifier, register, &ready, run, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Adds the verifier's matches.
+fn ask(
+    verifier: &mut Semantic<'_>,
+    register: &Register,
+    ready: &HashMap<String, Arc<Matcher>>,
+    run: &[(Observation, Admission)],
+    found: &mut [Found],
+) -> Result<()> {
+    let texts: Vec<_> = run.iter().map(|(observation, _)| payload::text(&observation.payload)).collect();
+    let mut places = Vec::new();
+    let mut searched = Vec::new();
+    for (place, ((observation, admission), text)) in run.iter().zip(&texts).enumerate() {
+        let frozen = register.get(admission.contract);
+        let Some(matcher) = ready.get(frozen.targets_key.as_str()) else { continue };
+        if observation.status == Status::Ok {
+            places.push(place);
+            searched.push(Searched { frozen, matcher, channel: &observation.channel, text });
+        }
+    }
+    for (place, matches) in places.into_iter().zip(verifier.matches(&searched)?) {
+        found[place].matches.extend(matches);
+    }
+    Ok(())
 }
 
 /// Cuts rows so that no part needs more matchers than are kept.

@@ -25,6 +25,7 @@ mod recipient;
 mod recognition;
 mod register;
 mod release;
+mod semantic;
 mod session;
 mod set;
 mod slice;
@@ -49,6 +50,7 @@ pub use published::{PUBLISHED, Published, PublishedChange, PublishedOutlet, TABL
 pub use recognition::Recognition;
 pub use register::{Authority, Frozen, Register};
 pub use release::{Kind, LabelComparison, LabelDisagreement, LabelLedger, text_labels};
+pub use semantic::{Semantic, SemanticReport};
 pub use session::{Bounds, Session};
 pub use set::TargetSet;
 pub use slice::{SchemaFigures, ToolFigures, TypeFigures};

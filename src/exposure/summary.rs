@@ -14,6 +14,7 @@ use super::ledger::{Counts, Ledger};
 use super::path::PathFigures;
 use super::recognition::Report;
 use super::register::Register;
+use super::semantic::SemanticReport;
 use super::session::{Extras, Scored, Session, score};
 use super::slice::{Case, SchemaFigures, ToolFigures, TypeFigures, by_schema, by_tool, by_type};
 use super::view::View;
@@ -39,6 +40,9 @@ pub struct Summary {
     pub contracts: BTreeMap<String, String>,
     /// Oddities of the input.
     pub warnings: Vec<Warning>,
+    /// What a semantic verifier was asked; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semantic: Option<SemanticReport>,
     /// Seed of resampling.
     pub seed: u64,
     /// Resamples behind each interval.
@@ -131,6 +135,7 @@ impl Ledger<'_> {
             counts: self.counts,
             contracts: register.digests(),
             warnings: self.warnings.finish(),
+            semantic: None,
             seed: resampling.seed.0,
             resamples: resampling.resamples,
         })

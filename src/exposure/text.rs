@@ -37,6 +37,9 @@ pub fn text_summary(summary: &Summary) -> String {
     both_sides(&summary.aggregate.paths, &mut out);
     slices(summary, &mut out);
     control(summary, &mut out);
+    if let Some(semantic) = &summary.semantic {
+        let _ = writeln!(out, "semantic verifier {} (beside the headline): {}", plain(&semantic.model), semantic.tally);
+    }
     for identity in super::identity::identities(summary).iter().filter(|identity| !identity.holds) {
         let _ = writeln!(out, "fault: {} does not hold ({}); please report it", identity.claim, plain(&identity.place));
     }

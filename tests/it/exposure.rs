@@ -11,6 +11,7 @@ use topalign::run::jsonl;
 mod input;
 mod page;
 mod property;
+mod semantic;
 
 /// Hand-checkable sessions with the figures they must give.
 #[derive(Deserialize)]
@@ -67,7 +68,7 @@ impl Rows {
     fn analyse_with(&self, settings: &Settings) -> topalign::error::Result<(Summary, Vec<MatchRow>)> {
         let folder = tempfile::tempdir().unwrap();
         let files = self.write(folder.path());
-        let summary = analyse(&files, settings)?;
+        let summary = analyse(&files, settings, None)?;
         let matches = jsonl::read(&files.out.join("matches.jsonl")).unwrap();
         Ok((summary, matches))
     }

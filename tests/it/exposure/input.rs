@@ -40,7 +40,7 @@ fn an_edited_contract_and_an_empty_target_set_are_refused() {
     let rows = log(vec![row("s", 1, "console", "Ada Quill")]);
     let folder = tempfile::tempdir().unwrap();
     let files = rows.write(folder.path());
-    topalign::exposure::analyse(&files, &Settings::default()).unwrap();
+    topalign::exposure::analyse(&files, &Settings::default(), None).unwrap();
     // The frozen contract that the analysis wrote is accepted, an edit of it is not.
     let mut frozen: Vec<Value> = topalign::run::jsonl::read(&files.out.join("contracts.jsonl")).unwrap();
     let again = Rows { contracts: frozen.clone(), ..rows.clone() };
@@ -231,7 +231,7 @@ fn nul_bytes_are_text_when_escaped_and_an_error_when_raw() {
     let files = log(Vec::new()).write(folder.path());
     let raw = "{\"session_id\":\"s\",\"contract_id\":\"k\",\"request\":1,\"channel\":\"console\",\"payload\":\"\0\"}\n";
     std::fs::write(&files.observations[0], raw).unwrap();
-    let error = topalign::exposure::analyse(&files, &Settings::default()).unwrap_err();
+    let error = topalign::exposure::analyse(&files, &Settings::default(), None).unwrap_err();
     assert!(error.to_string().contains("observations.jsonl:1:"), "{error}");
     assert!(!files.out.join("summary.json").exists() && !files.out.join("matches.jsonl").exists());
 }

@@ -9,8 +9,8 @@ use super::{Rows, guarded, log, row, with};
 fn page(rows: &Rows, reference: Reference) -> String {
     let folder = tempfile::tempdir().unwrap();
     let files = rows.write(folder.path());
-    let summary = analyse(&files, &Settings::default()).unwrap();
-    let shown = events(&files, &sessions_to_show(&summary)).unwrap();
+    let summary = analyse(&files, &Settings::default(), None).unwrap();
+    let shown = events(&files, &sessions_to_show(&summary), None).unwrap();
     render_exposure(&summary, &shown, "A <b>title</b>", reference)
 }
 
