@@ -100,9 +100,12 @@ fn traces_for_one_part_alone_need_no_dealt_ones_and_read_back() {
 
 #[test]
 fn data_without_a_source_is_a_fault() {
-    insta::assert_snapshot!(faults("name = 'x'\n[data]\n[model]\nsource = 'scratch'").join("\n"), @"");
+    insta::assert_snapshot!(faults("name = 'x'\n[data]\n[model]\nsource = 'scratch'").join("\n"), @"`data.traces` is missing, expected a list of trace files");
     let text = "name = 'x'\n[data.synthetic]\ntwin = true\n[model]\nsource = 'scratch'";
-    insta::assert_snapshot!(faults(text).join("\n"), @"");
+    insta::assert_snapshot!(faults(text).join("\n"), @r"
+    `data.synthetic` composes nothing | set `train` or `held_out` to a number of scenarios
+    unknown key `data.synthetic.twin` | did you mean `twins`?
+    ");
 }
 
 const MINIMAL: &str = "name = \"x\"\n[data]\ntraces = [\"a\"]\n[model]\nsource = \"scratch\"\n";
