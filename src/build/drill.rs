@@ -13,7 +13,7 @@ use crate::dataset::{Message, SftRow, Stage};
 use crate::error::Result;
 use crate::prompt::request_with_results;
 use crate::run::seed::Seed;
-use crate::synthesis::{Item, Items};
+use crate::synthesis::{Item, Items, spaced};
 use crate::trace::Part;
 
 use super::fact::{Fact, fact};
@@ -75,10 +75,11 @@ fn row(request: &str, results: &[String], answer: String) -> SftRow {
     }
 }
 
+/// As the results of whole scenarios are written.
 fn object(entries: &[Item]) -> String {
     let members: Map<String, Value> =
         entries.iter().map(|entry| (entry.key.clone(), Value::String(entry.value.clone()))).collect();
-    Value::Object(members).to_string()
+    spaced(&Value::Object(members))
 }
 
 #[cfg(test)]

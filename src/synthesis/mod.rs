@@ -16,6 +16,7 @@ mod variant;
 
 pub use check::{Problem, examine, joined};
 pub use item::{Item, Items};
+pub(crate) use prose::spaced;
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -116,7 +116,7 @@ fn written(tool: &Placed<'_>, index: usize) -> Tool {
 }
 
 /// JSON with a space after colons and commas, as most tools log it.
-pub(super) fn spaced(value: &Value) -> String {
+pub(crate) fn spaced(value: &Value) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     match value {
         Value::Object(map) => {
