@@ -67,7 +67,7 @@ impl DataSettings {
     }
 }
 
-pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fault>) -> Option<DataSettings> {
+pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fault>) -> DataSettings {
     let mut section = Section::new("data", table, faults);
     let traces: Option<Vec<String>> = section.take("traces");
     let train_traces: Vec<String> = section.take_or("train_traces", Vec::new());
@@ -86,7 +86,7 @@ pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fau
     let (train_traces, held_out_traces) = (resolve(train_traces), resolve(held_out_traces));
     section.finish();
     let synthetic = synthetic.map(|table| read_synthetic(table, seed, faults));
-    Some(DataSettings { traces, train_traces, held_out_traces, held_out, synthetic })
+    DataSettings { traces, train_traces, held_out_traces, held_out, synthetic }
 }
 
 fn read_synthetic(table: Table, seed: Seed, faults: &mut Vec<Fault>) -> SyntheticSettings {

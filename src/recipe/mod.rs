@@ -181,7 +181,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
         }
     }
     top.finish();
-    let data = data.and_then(|table| data::read(table, folder, Seed(seed), faults));
+    let data = data.map(|table| data::read(table, folder, Seed(seed), faults));
     let build = read_build(build, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
     let sft = sft.map(|table| read_sft(table, faults));

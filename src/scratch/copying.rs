@@ -60,7 +60,7 @@ fn look_back(weights: &mut Weights, start: usize, head_size: usize, shared: &[f3
             for (part, along) in [("self_attn.q_proj", query), ("self_attn.k_proj", key)] {
                 edit(weights, 0, part, |matrix| {
                     let row = matrix.row_mut(start + row);
-                    row.iter_mut().for_each(|value| *value *= REMNANT);
+                    scale(row, REMNANT);
                     add(row, (amplitude * along) as f32, shared);
                 });
             }
@@ -95,13 +95,13 @@ fn compare(weights: &mut Weights, own: usize, from: usize, head_size: usize) {
         let slow = if rotation(row % half, half) <= SLOW { 1.0 } else { 0.0 };
         edit(weights, 1, "self_attn.q_proj", |matrix| {
             let target = matrix.row_mut(own + row);
-            target.iter_mut().for_each(|value| *value *= REMNANT / 2.0);
+            scale(target, REMNANT / 2.0);
             add(target, slow * ASKED, read.row(from + row));
         });
         edit(weights, 1, "self_attn.k_proj", |matrix| {
             let column: Vec<f32> = (0..written.rows).map(|at| written.row(at)[from + row] / WRITTEN).collect();
             let target = matrix.row_mut(own + row);
-            target.iter_mut().for_each(|value| *value *= REMNANT / 2.0);
+            scale(target, REMNANT / 2.0);
             add(target, slow * OFFERED, &column);
         });
     }
@@ -141,12 +141,20 @@ fn rotation(pair: usize, half: usize) -> f64 {
     THETA.powf(-(pair as f64) / half as f64)
 }
 
+fn scale(values: &mut [f32], by: f32) {
+    for value in values {
+        *value *= by;
+    }
+}
+
 fn add(to: &mut [f32], scale: f32, what: &[f32]) {
-    to.iter_mut().zip(what).for_each(|(value, other)| *value += scale * other);
+    for (value, other) in to.iter_mut().zip(what) {
+        *value += scale * other;
+    }
 }
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-    vector.iter_mut().for_each(|value| *value /= length);
+    scale(&mut vector, length.recip());
     vector
 }
