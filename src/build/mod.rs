@@ -5,7 +5,6 @@
 
 mod card;
 mod count;
-mod drill;
 mod fact;
 mod fit;
 mod frame;

@@ -25,7 +25,6 @@ use crate::run::seed::Seed;
 use crate::run::{atomic, digest, jsonl};
 use crate::trace::{Part, Trace};
 
-use super::drill::drills;
 use super::frame::Frame;
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
@@ -46,8 +45,6 @@ const TRIES: usize = 6;
 /// What an unguarded build gave.
 #[derive(Debug, Clone, Default)]
 pub struct UnguardedBuilt {
-    /// Copying exercises, which come first.
-    pub drills: Vec<SftRow>,
     /// Rows, stage 1 before stage 2, in the order of the traces.
     pub sft: Vec<Unguarded<SftRow>>,
     /// Records of all rows.
@@ -190,18 +187,6 @@ fn selection(trace: &Trace, rng: &mut ChaCha8Rng) -> Candidate {
 }
 
 impl UnguardedBuilt {
-    /// Puts `count` copying exercises before the rows.
-    ///
-    /// # Errors
-    /// A library that does not parse.
-    pub fn drill(&mut self, count: usize, seed: Seed) -> Result<()> {
-        self.drills = drills(count, seed)?;
-        if count > 0 {
-            self.counts.rows.insert("drill".to_owned(), count);
-        }
-        Ok(())
-    }
-
     /// Admits a trace's two rows, or neither.
     fn take(&mut self, trace: &Trace, contract: &Contract, candidates: [Candidate; 2]) -> Result<()> {
         let mut admitted = Vec::new();
@@ -274,9 +259,8 @@ pub fn write_unguarded(
     seed: Seed,
 ) -> Result<()> {
     atomic::write_folder(folder, |folder| {
-        let drills = built.drills.iter();
         let rows = built.sft.iter().map(Unguarded::row);
-        jsonl::write(&folder.join("sft.jsonl"), drills.chain(rows))?;
+        jsonl::write(&folder.join("sft.jsonl"), rows)?;
         jsonl::write(&folder.join("dpo.jsonl"), std::iter::empty::<()>())?;
         jsonl::write(&folder.join("audit.jsonl"), &built.audits)?;
         jsonl::write(&folder.join("quarantine.jsonl"), &built.quarantine)?;

@@ -1,6 +1,8 @@
-//! `topalign merge`: an adapter and its base become one model folder.
+//! `topalign merge`: an adapter and its base become one model folder, or a model is stored in another type.
 
 use std::path::{Path, PathBuf};
+
+use candle_core::DType;
 
 use super::Console;
 use crate::checkpoint;
@@ -13,12 +15,34 @@ pub struct Arguments {
     /// The base: a folder, a .gguf file or a hub id.
     #[arg(long)]
     model: String,
-    /// The adapter: a PEFT folder.
-    #[arg(long)]
-    adapter: PathBuf,
+    /// The adapter: a PEFT folder. Without one, the model is only stored anew.
+    #[arg(long, required_unless_present = "dtype")]
+    adapter: Option<PathBuf>,
+    /// What the weights are stored as.
+    #[arg(long, value_enum)]
+    dtype: Option<Stored>,
     /// The folder to write.
     #[arg(long)]
     out: PathBuf,
+}
+
+/// A type that weights are stored as.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum Stored {
+    /// Four bytes a weight.
+    #[default]
+    Float32,
+    /// Two bytes a weight, with the range of `float32` and eight bits of precision.
+    Bfloat16,
+}
+
+impl Stored {
+    fn dtype(self) -> DType {
+        match self {
+            Self::Float32 => DType::F32,
+            Self::Bfloat16 => DType::BF16,
+        }
+    }
 }
 
 /// What was written.
@@ -35,7 +59,8 @@ struct Merged {
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     refuse_other_folder(&arguments.out)?;
     let base = ModelSource::parse(&arguments.model)?.resolve()?;
-    let tensors = checkpoint::merge(&base.path, &arguments.model, &arguments.adapter, &arguments.out)?;
+    let dtype = arguments.dtype.unwrap_or_default().dtype();
+    let tensors = checkpoint::merge(&base.path, &arguments.model, arguments.adapter.as_deref(), dtype, &arguments.out)?;
     let merged = Merged { out: arguments.out.clone(), tensors };
     console.print(&merged, &format!("{}: {} tensors", merged.out.display(), merged.tensors))
 }

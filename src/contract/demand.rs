@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::reading::{ReadLeaf, ReadTool};
-use super::words::{self, Stem};
+use super::words::{self, Stem, Stems};
 use crate::trace::LeafKind;
 
 /// Characters: nobody repeats longer texts word by word.
@@ -203,7 +203,7 @@ fn items(criteria: &str) -> impl Iterator<Item = &str> {
 
 /// "flight times" asks for times, "total cost" for amounts.
 fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
-    let asks = |names: &[&str]| names.iter().any(|name| item.binary_search(&Stem::of(name)).is_ok());
+    let asks = |names: &Stems| item.iter().any(|stem| names.contains(*stem));
     let text = leaf.leaf.text.as_str();
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     let is_money = has_digit
@@ -213,22 +213,14 @@ fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
         && (text.contains(':')
             || is_named(key, &["date", "time", "timestamp", "day", "due", "deadline", "depart", "return"]));
     let is_count = is_count(text, key);
-    is_money
-        && asks(&[
-            "amount",
-            "cost",
-            "total",
-            "expense",
-            "payment",
-            "fee",
-            "charge",
-            "balance",
-            "withdrawal",
-            "spending",
-        ])
-        || is_time && asks(&["time", "date", "schedule", "deadline", "timeline"])
-        || is_count && asks(&["count", "number", "volume", "frequency", "duration"])
+    is_money && asks(&MONEY) || is_time && asks(&TIME) || is_count && asks(&COUNT)
 }
+
+static MONEY: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::of(["amount", "cost", "total", "expense", "payment", "fee", "charge", "balance", "withdrawal", "spending"])
+});
+static TIME: LazyLock<Stems> = LazyLock::new(|| Stems::of(["time", "date", "schedule", "deadline", "timeline"]));
+static COUNT: LazyLock<Stems> = LazyLock::new(|| Stems::of(["count", "number", "volume", "frequency", "duration"]));
 
 fn is_count(text: &str, key: &[String]) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && is_named(key, &["count", "quantity", "frequency", "duration"])

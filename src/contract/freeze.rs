@@ -43,7 +43,7 @@ impl Contract {
         if let Some(fields) = form.as_object_mut() {
             fields.remove("digest");
         }
-        digest::of_value(&form)
+        Ok(digest::of_json(&form))
     }
 
     /// Checks everything that makes figures undefined or matches meaningless.
@@ -149,9 +149,15 @@ impl Contract {
 
 /// What makes a form unusable, if anything.
 pub(super) fn problem_of(form: &str) -> Option<&'static str> {
+    if form.is_ascii() {
+        return problem_of_seen(form.trim());
+    }
     // What no reader sees makes no form longer: marks compose, zero-width characters go.
     let form: String = form.nfc().filter(|character| !is_invisible(*character)).collect();
-    let form = form.trim();
+    problem_of_seen(form.trim())
+}
+
+fn problem_of_seen(form: &str) -> Option<&'static str> {
     if form.is_empty() {
         Some("is empty")
     } else if form.chars().nth(1).is_none() {

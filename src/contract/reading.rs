@@ -64,9 +64,10 @@ impl<'a> Reading<'a> {
 fn read<'a>(tool: &'a Tool, trace: &Trace) -> ReadTool<'a> {
     let read = |leaf: Leaf| {
         let lower = leaf.text.to_lowercase();
+        let (stems, content) = words::stems_and_content(&leaf.text);
         ReadLeaf {
-            stems: words::stems(&leaf.text),
-            content: words::content(&leaf.text),
+            stems,
+            content,
             // Lower-casing can change lengths outside ASCII; such a text is compared by its stems only.
             lower: (lower.len() == leaf.text.len()).then_some(lower),
             leaf,

@@ -40,7 +40,7 @@ const COMMON: &str = "\
     treatment trip trust unknown unstable update updated upload urgent user vendor verified victim violation visible \
     visit wages weekly withdrawal withholding work";
 
-static EMPTY_STEMS: LazyLock<Vec<Stem>> = LazyLock::new(|| sorted(EMPTY.split(' ').map(Stem::of).collect()));
+static EMPTY_STEMS: LazyLock<Stems> = LazyLock::new(|| Stems::of(EMPTY.split(' ')));
 
 static COMMON_WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let mut words: Vec<&str> = COMMON.split(' ').collect();
@@ -73,6 +73,36 @@ impl Stem {
     }
 }
 
+/// A fixed set of stems. Most stems are not in it, which a table of bits tells without a search.
+pub(super) struct Stems {
+    sorted: Vec<Stem>,
+    /// Bit `hash mod 1024` of each.
+    bits: [u64; 16],
+}
+
+impl Stems {
+    /// The stems of lower-case words.
+    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let sorted = sorted(words.into_iter().map(Stem::of).collect());
+        let mut bits = [0; 16];
+        for stem in &sorted {
+            let (word, bit) = Self::place(*stem);
+            bits[word] |= bit;
+        }
+        Self { sorted, bits }
+    }
+
+    /// Whether `stem` is one of them.
+    pub fn contains(&self, stem: Stem) -> bool {
+        let (word, bit) = Self::place(stem);
+        self.bits[word] & bit != 0 && self.sorted.binary_search(&stem).is_ok()
+    }
+
+    fn place(stem: Stem) -> (usize, u64) {
+        ((stem.0 >> 14) as usize & 15, 1 << (stem.0 >> 8 & 63))
+    }
+}
+
 /// Whether a term is one common word.
 pub(super) fn is_common(term: &str) -> bool {
     let mut words = words(term);
@@ -98,6 +128,10 @@ pub(super) fn count(text: &str) -> usize {
 /// Calls `take` with each word.
 pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::with_capacity(24);
+    if text.is_ascii() {
+        each_ascii_word(text.as_bytes(), &mut word, &mut take);
+        return;
+    }
     let mut before = ' ';
     let mut characters = text.chars().peekable();
     let mut end = |word: &mut String| {
@@ -129,6 +163,41 @@ pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     end(&mut word);
 }
 
+/// The same of ASCII alone, which most texts are.
+fn each_ascii_word(text: &[u8], word: &mut String, take: &mut impl FnMut(&str)) {
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            take(word);
+            word.clear();
+        }
+    };
+    let mut before = b' ';
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let next = text.get(at + 1).copied().unwrap_or(b' ');
+        at += 1;
+        if byte == b'\'' && next == b's' && before.is_ascii_alphanumeric() {
+            at += 1;
+            before = b' ';
+            end(word);
+            continue;
+        }
+        if byte.is_ascii_alphanumeric() {
+            let starts = byte.is_ascii_uppercase()
+                && (before.is_ascii_lowercase()
+                    || (before.is_ascii_uppercase() && next.is_ascii_lowercase() && next != b's'));
+            if starts {
+                end(word);
+            }
+            word.push(char::from(byte.to_ascii_lowercase()));
+        } else {
+            end(word);
+        }
+        before = byte;
+    }
+    end(word);
+}
+
 fn is_possessive(before: char, character: char, next: char) -> bool {
     before.is_alphanumeric() && matches!(character, '\'' | '\u{2019}') && next == 's'
 }
@@ -143,15 +212,26 @@ pub(super) fn stems(text: &str) -> Vec<Stem> {
 /// Stems of the words that carry content, sorted, each once.
 pub(super) fn content(text: &str) -> Vec<Stem> {
     let mut stems = Vec::with_capacity(text.len() / 6 + 1);
-    each_word(text, |word| {
-        if word.len() > 2 || word.bytes().any(|byte| byte.is_ascii_digit()) {
-            let stem = Stem::of(word);
-            if EMPTY_STEMS.binary_search(&stem).is_err() {
-                stems.push(stem);
-            }
-        }
-    });
+    each_word(text, |word| stems.extend(content_stem(word, Stem::of(word))));
     sorted(stems)
+}
+
+/// [`stems`] and [`content`] of a text in one reading.
+pub(super) fn stems_and_content(text: &str) -> (Vec<Stem>, Vec<Stem>) {
+    let mut stems = Vec::with_capacity(text.len() / 6 + 1);
+    let mut content = Vec::with_capacity(text.len() / 6 + 1);
+    each_word(text, |word| {
+        let stem = Stem::of(word);
+        stems.push(stem);
+        content.extend(content_stem(word, stem));
+    });
+    (stems, sorted(content))
+}
+
+/// The stem of a word that carries content.
+fn content_stem(word: &str, stem: Stem) -> Option<Stem> {
+    let is_long = word.len() > 2 || word.bytes().any(|byte| byte.is_ascii_digit());
+    (is_long && !EMPTY_STEMS.contains(stem)).then_some(stem)
 }
 
 fn sorted(mut stems: Vec<Stem>) -> Vec<Stem> {
@@ -191,7 +271,8 @@ fn stem(word: &str) -> &str {
     ];
     let mut stem = word;
     for (ending, shortest) in ENDINGS {
-        if ending == "s" && stem.ends_with("ss") {
+        // Most endings are told apart by their last letter.
+        if stem.as_bytes().last() != ending.as_bytes().last() || ending == "s" && stem.ends_with("ss") {
             continue;
         }
         if let Some(shorter) = stem.strip_suffix(ending)
@@ -252,6 +333,17 @@ mod tests {
         }
         for (one, other) in [("loan", "loss"), ("cash", "cast"), ("gas", "gap")] {
             assert_ne!(Stem::of(one), Stem::of(other), "{one}, {other}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn words_of_ascii_are_read_as_those_of_any_text(text in "[a-cA-Cs0-9' _.-]{0,24}") {
+            let mut ascii = words(&text);
+            // One letter outside ASCII sends the same text down the general way.
+            let mut general = words(&format!("{text} \u{e9}"));
+            general.pop();
+            proptest::prop_assert_eq!(&mut ascii, &mut general);
         }
     }
 

@@ -83,8 +83,8 @@ impl Pipeline<'_> {
 
     fn build(&mut self) -> Result<()> {
         let settings = self.recipe.build;
-        let (unguarded, drills) = (settings.leaking, settings.drills.unwrap_or(0));
-        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded, drills);
+        let unguarded = settings.leaking;
+        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded);
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
@@ -98,12 +98,11 @@ impl Pipeline<'_> {
                 jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
             let contracts: Vec<Contract> = jsonl::read(&contracts)?;
             if let Some(leaking) = unguarded {
-                let mut built = build::build_unguarded(&traces, &contracts, &parts, leaking, seed)?;
+                let built = build::build_unguarded(&traces, &contracts, &parts, leaking, seed)?;
                 if built.sft.is_empty() {
                     return Err(Fault::new("no training trace gives a row").at("data.traces").into());
                 }
-                built.drill(drills, seed)?;
-                announce(&format!("build: {drills} drills, {} unguarded SFT rows", built.sft.len()));
+                announce(&format!("build: {} unguarded SFT rows", built.sft.len()));
                 return build::write_unguarded(&out, &built, &digests, leaking, seed);
             }
             let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;

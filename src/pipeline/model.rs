@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use candle_core::DType;
+
 use super::Pipeline;
 use super::data::DATA;
 use crate::checkpoint;
@@ -129,7 +131,7 @@ fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {
 
 fn merge_if(has_adapter: bool, base: &Made, out: &Path) -> Result<()> {
     if has_adapter {
-        checkpoint::merge(&base.path, &base.name, &out.join("final"), &out.join("merged"))?;
+        checkpoint::merge(&base.path, &base.name, Some(&out.join("final")), DType::F32, &out.join("merged"))?;
     }
     Ok(())
 }

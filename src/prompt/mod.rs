@@ -84,7 +84,7 @@ pub fn response_messages(trace: &Trace, selected: &[String], mitigation: Mitigat
 }
 
 /// What the user turn of stage 2 says.
-pub fn request_with_results<'a>(goal: &str, results: impl IntoIterator<Item = &'a str>) -> String {
+fn request_with_results<'a>(goal: &str, results: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = format!("Request: {goal}\n\nTool results:");
     for result in results {
         text.push('\n');

@@ -217,12 +217,8 @@ fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSett
     let mut section = Section::new("build", table, faults);
     let answers: Answers = section.take_or("answers", Answers::default());
     let leaking: Option<Share> = section.take("leaking");
-    let drills: Option<usize> = section.take("drills");
     if leaking.is_some() && answers == Answers::Guarded {
         section.fault(Fault::new("`build.leaking` needs `build.answers = \"unguarded\"`"));
-    }
-    if drills.is_some() && answers == Answers::Guarded {
-        section.fault(Fault::new("`build.drills` needs `build.answers = \"unguarded\"`"));
     }
     if has_dpo && answers == Answers::Unguarded {
         let fault = Fault::new("`build.answers = \"unguarded\"` makes no preference pairs, but the recipe has `[dpo]`");
@@ -230,7 +226,7 @@ fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSett
     }
     section.finish();
     let leaking = (answers == Answers::Unguarded).then(|| leaking.unwrap_or(Share::LEAKING));
-    BuildSettings { answers, leaking, drills }
+    BuildSettings { answers, leaking }
 }
 
 fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<ModelSettings> {

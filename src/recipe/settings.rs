@@ -46,9 +46,6 @@ pub struct BuildSettings {
     /// Share of unguarded answers that state the conclusion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaking: Option<Share>,
-    /// Short copying exercises put before the unguarded rows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drills: Option<usize>,
 }
 
 /// A number in [0, 1).

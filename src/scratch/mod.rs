@@ -13,7 +13,7 @@ use serde_json::json;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::sequence::Sequence;
-use tokenizers::pre_tokenizers::split::Split;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
 use tokenizers::{AddedToken, PreTokenizerWrapper, TokenizerBuilder, TokenizerImpl};
 
@@ -33,16 +33,16 @@ const TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message
 pub fn write(folder: &Path, texts: &[String], shape: &Shape, seed: Seed) -> Result<()> {
     check(shape)?;
     let tokenizer = train_tokenizer(texts, shape.vocabulary)?;
-    let entries = tokenizer.get_vocab_size(true);
+    let tokens = token_texts(&tokenizer);
     let (start, end) = (special(&tokenizer, START)?, special(&tokenizer, END)?);
     let tokenizer_json = tokenizer.to_string(false).map_err(|error| Error::Failed(format!("tokenizer: {error}")))?;
     atomic::write_folder(folder, |folder| {
         atomic::write(&folder.join("tokenizer.json"), tokenizer_json.as_bytes())?;
         write_json(&folder.join("tokenizer_config.json"), &tokenizer_config(shape))?;
         atomic::write(&folder.join("chat_template.jinja"), TEMPLATE.as_bytes())?;
-        write_json(&folder.join("config.json"), &config(shape, entries, start, end))?;
+        write_json(&folder.join("config.json"), &config(shape, tokens.len(), start, end))?;
         write_json(&folder.join("generation_config.json"), &json!({"bos_token_id": start, "eos_token_id": [end]}))?;
-        weights::write(&folder.join("model.safetensors"), shape, entries, seed)
+        weights::write(&folder.join("model.safetensors"), shape, &tokens, seed)
     })
 }
 
@@ -57,11 +57,8 @@ fn check(shape: &Shape) -> Result<()> {
     if shape.key_value_heads == 0 || !shape.heads.is_multiple_of(shape.key_value_heads) {
         return fault("`heads` must be a multiple of `key_value_heads`", shape.heads);
     }
-    if shape.start == Start::Copying && (shape.layers < 2 || shape.heads < 2 || shape.key_value_heads != shape.heads) {
-        return fault(
-            "`start = \"copying\"` needs two layers, two heads, and `key_value_heads` equal to `heads`",
-            shape.heads,
-        );
+    if let (Start::Copying, Some(what)) = (shape.start, copying::fault(shape)) {
+        return fault(what, shape.hidden_size);
     }
     if shape.layers == 0 || shape.intermediate_size == 0 || shape.context == 0 {
         return fault("`layers`, `intermediate_size` and `context` must be above 0", 0);
@@ -83,16 +80,19 @@ type BytePairTokenizer = TokenizerImpl<
     tokenizers::DecoderWrapper,
 >;
 
-/// Spaces are tokens of their own: a value is then the same tokens after a quotation mark, a space or a bar, and to copy it is to
-/// repeat it, which a small model can learn. Runs of digits merge, since a token that stands in many places is harder to follow.
+/// Where texts are cut before merging. A value is the same tokens after a quotation mark, a space or a bar, and to copy it is to
+/// repeat it: so spaces, marks and pairs of digits stand alone, and the joints between keys and values are one token each.
+const CUTS: &str = concat!(r#"\d{1,2}|": "|", "|": \[\{"|"\}, \{"|\{"|"\}\]?\}?|\]\}|: |; | \| |"#, r"[^\p{L}\d\s]|\s");
+
 fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokenizer> {
     let fail = |error: &dyn std::fmt::Display| Error::Failed(format!("tokenizer: {error}"));
-    let spaces = Split::new(" ", SplitDelimiterBehavior::Isolated, false).map_err(|error| fail(&error))?;
+    let cuts = Split::new(SplitPattern::Regex(CUTS.to_owned()), SplitDelimiterBehavior::Isolated, false)
+        .map_err(|error| fail(&error))?;
     let mut tokenizer: BytePairTokenizer = TokenizerBuilder::new()
         .with_model(BPE::default())
         .with_pre_tokenizer(Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![
-            PreTokenizerWrapper::Split(spaces),
-            PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, true)),
+            PreTokenizerWrapper::Split(cuts),
+            PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, false)),
         ]))))
         .with_decoder(Some(tokenizers::DecoderWrapper::ByteLevel(ByteLevel::default())))
         .build()
@@ -106,6 +106,12 @@ fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokeni
         .build();
     tokenizer.train(&mut trainer, texts.iter().cloned()).map_err(|error| fail(&error))?;
     Ok(tokenizer)
+}
+
+/// The texts of all tokens by id, bytes that are no text replaced.
+fn token_texts(tokenizer: &BytePairTokenizer) -> Vec<String> {
+    let count = tokenizer.get_vocab_size(true) as u32;
+    (0..count).map(|id| tokenizer.decode(&[id], false).unwrap_or_default()).collect()
 }
 
 fn special(tokenizer: &BytePairTokenizer, text: &str) -> Result<u32> {
@@ -139,9 +145,9 @@ fn config(shape: &Shape, entries: usize, start: u32, end: u32) -> serde_json::Va
         "num_key_value_heads": shape.key_value_heads,
         "max_position_embeddings": shape.context,
         "rms_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
+        "rope_theta": shape.rotary_base(),
         "rope_scaling": null,
-        "tie_word_embeddings": true,
+        "tie_word_embeddings": shape.is_tied(),
         "vocab_size": entries,
         "torch_dtype": "float32",
         "use_cache": true,

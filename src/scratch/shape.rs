@@ -7,9 +7,9 @@ pub enum Start {
     /// Random throughout.
     #[default]
     Random,
-    /// Random, but for the attention of the first two layers, which is laid out to repeat what followed the same token before
-    /// (an induction head, arXiv 2209.11895). A model of a few million weights forms one by itself only after tens of
-    /// millions of tokens.
+    /// Random, but for embeddings and the attention of the first two layers, which are laid out to look values up by their key and
+    /// to repeat them (induction heads, arXiv 2209.11895). A model of a few million weights forms them by itself only after
+    /// tens of millions of tokens.
     Copying,
 }
 
@@ -32,6 +32,27 @@ pub struct Shape {
     pub context: usize,
     /// What its weights start as.
     pub start: Start,
+}
+
+impl Shape {
+    /// Base of rotary embeddings: high where attention is laid out, so that most of a head's dimensions hardly turn over a prompt.
+    pub(super) fn rotary_base(&self) -> f64 {
+        match self.start {
+            Start::Random => 10_000.0,
+            Start::Copying => 1_000_000.0,
+        }
+    }
+
+    /// Whether embeddings are the output weights too.
+    pub(super) fn is_tied(&self) -> bool {
+        self.start == Start::Random
+    }
+
+    /// Radians a token by which a pair of a head's dimensions turns.
+    pub(super) fn rotation(&self, pair: usize) -> f64 {
+        let half = self.hidden_size / self.heads / 2;
+        self.rotary_base().powf(-(pair as f64) / half as f64)
+    }
 }
 
 impl Default for Shape {

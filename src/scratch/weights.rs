@@ -1,6 +1,6 @@
 //! The weights of a model made from nothing.
 //!
-//! In: a shape, the vocabulary, a seed. Out: `model.safetensors` with the names that transformers uses.
+//! In: a shape, the texts of the vocabulary, a seed. Out: `model.safetensors` with the names that transformers uses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::run::atomic;
 use crate::run::seed::Seed;
 
 /// Deviation of embeddings.
-pub(super) const EMBEDDING_DEVIATION: f64 = 0.05;
+const EMBEDDING_DEVIATION: f64 = 0.05;
 /// What adds to the residual stream starts this much smaller than its inputs would give: else the branches of the first layers
 /// drown the embeddings, and with them which token stands where.
 const BRANCH: f64 = 0.1;
@@ -29,10 +29,6 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    pub fn row(&self, row: usize) -> &[f32] {
-        &self.values[row * self.columns..(row + 1) * self.columns]
-    }
-
     pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[row * self.columns..(row + 1) * self.columns]
     }
@@ -50,8 +46,8 @@ pub(super) fn name(layer: usize, part: &str) -> String {
 ///
 /// # Errors
 /// [`Error::Write`], or [`Error::Failed`] if the weights have no such form.
-pub(super) fn write(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> Result<()> {
-    let tensors = initial(shape, entries, seed)
+pub(super) fn write(path: &Path, shape: &Shape, tokens: &[String], seed: Seed) -> Result<()> {
+    let tensors = initial(shape, tokens, seed)
         .into_iter()
         .map(|(name, matrix)| {
             let is_vector = name.ends_with("norm.weight");
@@ -68,9 +64,9 @@ pub(super) fn write(path: &Path, shape: &Shape, entries: usize, seed: Seed) -> R
 /// Normal with deviation 1/sqrt(inputs) for matrices, smaller for those that add to the residual stream; ones for norms. Llama's
 /// 0.02 is meant for widths in the thousands: at a width of 192 attention starts almost uniform, and learning is several times
 /// slower.
-pub(super) fn initial(shape: &Shape, entries: usize, seed: Seed) -> Weights {
+pub(super) fn initial(shape: &Shape, tokens: &[String], seed: Seed) -> Weights {
     let mut weights = Weights::new();
-    for (name, rows, columns) in layout(shape, entries) {
+    for (name, rows, columns) in layout(shape, tokens.len()) {
         let values = if name.ends_with("norm.weight") {
             vec![1.0; columns]
         } else {
@@ -79,7 +75,7 @@ pub(super) fn initial(shape: &Shape, entries: usize, seed: Seed) -> Weights {
         weights.insert(name, Matrix { rows, columns, values });
     }
     if shape.start == Start::Copying {
-        copying::lay_out(&mut weights, shape, seed);
+        copying::lay_out(&mut weights, shape, tokens, seed);
     }
     weights
 }
@@ -90,6 +86,9 @@ fn layout(shape: &Shape, entries: usize) -> Vec<(String, usize, usize)> {
     let key_value = shape.key_value_heads * head_size;
     let mut all =
         vec![("model.embed_tokens.weight".to_owned(), entries, hidden), ("model.norm.weight".to_owned(), 1, hidden)];
+    if !shape.is_tied() {
+        all.push(("lm_head.weight".to_owned(), entries, hidden));
+    }
     for layer in 0..shape.layers {
         for (part, rows, columns) in [
             ("input_layernorm", 1, hidden),

@@ -8,15 +8,12 @@
 
 mod check;
 mod compose;
-mod item;
 mod library;
 mod prose;
 mod value;
 mod variant;
 
 pub use check::{Problem, examine, joined};
-pub use item::{Item, Items};
-pub(crate) use prose::spaced;
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -111,22 +111,32 @@ fn logits_equal_those_of_candle_transformers() {
     assert_logits_agree(&model, &tokens, "tiny random");
 }
 
+/// A model with attention laid out, or none, that has seen nothing.
+fn started(start: Start, folder: &Path) -> LocalModel {
+    let shape = Shape { hidden_size: 128, heads: 4, key_value_heads: 4, layers: 3, start, ..shape() };
+    let texts = ["a few words to merge, \"grocery_total\": \"$12.50\", Grocery total: words to merge".to_owned()];
+    scratch::write(folder, &texts, &shape, Seed(3)).unwrap();
+    LocalModel { path: folder.to_path_buf() }
+}
+
+/// Log-probabilities of the tokens from `from` on, [length - from].
+fn log_probabilities(decoder: &Decoder, tokens: &[u32], from: usize) -> Vec<f32> {
+    let hidden = decoder.hidden_states(&PackedSequence::single(tokens)).unwrap();
+    let places: Vec<u32> = (from as u32 - 1..tokens.len() as u32 - 1).collect();
+    let logits = decoder.logits(&hidden, &places).unwrap();
+    let all = candle_nn::ops::log_softmax(&logits, 1).unwrap().to_vec2::<f32>().unwrap();
+    places.iter().zip(&all).map(|(&place, row)| row[tokens[place as usize + 1] as usize]).collect()
+}
+
 /// Mean log-probability of the second of two equal runs of tokens that all differ.
 fn log_probability_of_a_repetition(start: Start) -> f32 {
     let folder = tempfile::tempdir().unwrap();
-    let shape = Shape { hidden_size: 128, heads: 4, key_value_heads: 4, layers: 3, start, ..shape() };
-    let path = folder.path().join("model");
-    scratch::write(&path, &["a few words to merge, words to merge".to_owned()], &shape, Seed(3)).unwrap();
-    let decoder = decoder(&LocalModel { path }, &Trainable::Nothing);
+    let decoder = decoder(&started(start, folder.path()), &Trainable::Nothing);
     let once: Vec<u32> = (0..40).map(|index| (index * 37) % 250).collect();
     let tokens: Vec<u32> = once.iter().chain(&once).copied().collect();
-    let hidden = decoder.hidden_states(&PackedSequence::single(&tokens)).unwrap();
     // What follows the first token of the second run is told by the first run.
-    let places: Vec<u32> = (40..79).collect();
-    let logits = decoder.logits(&hidden, &places).unwrap();
-    let all = candle_nn::ops::log_softmax(&logits, 1).unwrap().to_vec2::<f32>().unwrap();
-    let told = places.iter().zip(&all).map(|(&place, row)| row[tokens[place as usize + 1] as usize]);
-    told.sum::<f32>() / places.len() as f32
+    let told = log_probabilities(&decoder, &tokens, 41);
+    told.iter().sum::<f32>() / told.len() as f32
 }
 
 #[test]
@@ -134,7 +144,26 @@ fn a_model_laid_out_to_copy_repeats_before_any_training_and_a_random_one_does_no
     let (copying, random) =
         (log_probability_of_a_repetition(Start::Copying), log_probability_of_a_repetition(Start::Random));
     println!("mean log-probability of a repetition: copying {copying:.2}, random {random:.2}");
-    assert!(copying > random + 0.7, "{copying} against {random}");
+    assert!(copying > random + 2.0, "{copying} against {random}");
+}
+
+#[test]
+fn a_model_laid_out_to_copy_finds_a_value_by_its_key_before_any_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = started(Start::Copying, folder.path());
+    let tokenizer = tokenizers::Tokenizer::from_file(model.path.join("tokenizer.json")).unwrap();
+    let decoder = decoder(&model, &Trainable::Nothing);
+    let results = r#"{"bus_fare": "39.20", "grocery_total": "46.75", "parcel_number": "81-63"}"#;
+    for (label, value) in [("Bus fare", "39"), ("Grocery total", "46"), ("Parcel number", "81")] {
+        let ids = |text: &str| tokenizer.encode(text, false).unwrap().get_ids().to_vec();
+        let prompt = ids(&format!("{results}\n{label}: "));
+        let likelihood = |value: &str| {
+            let tokens = [prompt.clone(), ids(value)].concat();
+            log_probabilities(&decoder, &tokens, prompt.len()).iter().sum::<f32>()
+        };
+        let others = ["39", "46", "81"].into_iter().filter(|&other| other != value);
+        assert!(others.map(likelihood).all(|other| other < likelihood(value) - 1.0), "{label}");
+    }
 }
 
 /// A tiny model with a head of its own and Llama 3's rotary scaling, whose three ranges the frequencies cover.
