@@ -1,5 +1,6 @@
 //! The command line: one short file per command, wiring only.
 
+mod ablate;
 mod agreement;
 mod audit;
 mod build;
@@ -71,6 +72,8 @@ impl Console {
 enum Command {
     /// The whole pipeline: traces, contracts, split, build, SFT, DPO, held-out evaluation, report.
     Run(run_pipeline::Arguments),
+    /// One recipe with parts of it changed or left out, under several seeds; one table.
+    Ablate(ablate::Arguments),
     /// Read any supported source into canonical traces.
     Import(import::Arguments),
     /// Derive, freeze and hash evaluation contracts.
@@ -113,6 +116,7 @@ pub fn run(cli: &Cli) -> Result<()> {
     let console = cli.console;
     match &cli.command {
         Command::Run(arguments) => run_pipeline::run(arguments, console),
+        Command::Ablate(arguments) => ablate::run(arguments, console),
         Command::Import(arguments) => import::run(arguments, console),
         Command::Contract(arguments) => contract::run(arguments, console),
         Command::Synthesize(arguments) => synthesize::run(arguments, console),

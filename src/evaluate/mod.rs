@@ -10,6 +10,7 @@ mod join;
 mod opinion;
 mod rates;
 mod semantic;
+mod spread;
 mod summary;
 mod verdict;
 
@@ -18,6 +19,7 @@ pub use contrast::{Contrast, Metric};
 pub use opinion::{Agreement, JudgeSummary, OpinionQuestion, Opinions, questions};
 pub use rates::{Rate, Rates};
 pub use semantic::{Semantic, Unresolved, VerifierSummary, unresolved};
+pub use spread::{OverSeeds, Spread, SystemRun, spread};
 pub use summary::{ExposureSummary, Summary, SystemSummary, ToolSelection, summarise};
 pub use verdict::{
     Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict, judge,

@@ -3,6 +3,7 @@
 //! In: a resolved recipe and a run folder. Out: in that folder `traces.jsonl`, `contracts.jsonl`, `split/`, `data/`, `sft/`,
 //! `dpo/`, `completions/`, `evaluation/`, `report.html`, and `stages.json`, the record of what was made from what.
 
+mod ablation;
 mod asking;
 mod data;
 mod model;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::recipe::Recipe;
 use crate::run::atomic;
+pub use ablation::ablate;
 pub use asking::{Asked, Asking, Judged};
 pub use stage::{Record, Stages};
 

@@ -3,6 +3,7 @@
 //! In: a TOML file and `--set key=value` overrides. Out: [`Recipe`]. Relative paths are read from the recipe's folder;
 //! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
+mod ablation;
 mod data;
 mod endpoint;
 mod path;
@@ -19,6 +20,7 @@ use crate::error::{Error, Fault, Result};
 use crate::prompt::Mitigation;
 use crate::run::seed::Seed;
 use crate::scratch::Shape;
+pub use ablation::{Ablation, Variation};
 pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 use section::Section;
@@ -84,9 +86,24 @@ impl Recipe {
     /// # Errors
     /// [`Error::Read`], or [`Error::Invalid`] with every fault of the file, each naming its key.
     pub fn load(file: &Path, overrides: &[String]) -> Result<Self> {
+        Self::load_without(file, overrides, &[])
+    }
+
+    /// As [`Recipe::load`], with some sections of the file left out, for instance `sft`.
+    ///
+    /// # Errors
+    /// As [`Recipe::load`]; a section to leave out that the file does not have.
+    pub fn load_without(file: &Path, overrides: &[String], without: &[String]) -> Result<Self> {
         let text = std::fs::read_to_string(file).map_err(|source| Error::read(file, source))?;
         let folder = file.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, folder, overrides).map_err(|error| place(error, file))
+        let mut table: Table =
+            text.parse().map_err(|error: toml::de::Error| place(syntax(&text, &error), file))?;
+        for section in without {
+            if table.remove(section).is_none() {
+                return Err(Fault::new("no such section to leave out").at(file.display()).got(section).into());
+            }
+        }
+        Self::from_table(table, folder, overrides).map_err(|error| place(error, file))
     }
 
     /// Reads a recipe's text; `folder` is what relative paths start from.
@@ -94,7 +111,11 @@ impl Recipe {
     /// # Errors
     /// [`Error::Invalid`] with every fault.
     pub fn parse(text: &str, folder: &Path, overrides: &[String]) -> Result<Self> {
-        let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
+        let table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
+        Self::from_table(table, folder, overrides)
+    }
+
+    fn from_table(mut table: Table, folder: &Path, overrides: &[String]) -> Result<Self> {
         for item in overrides {
             apply(&mut table, item)?;
         }

@@ -3,6 +3,7 @@
 //! In: a [`Page`], filled by the pipeline or [`collect`]ed from a run folder. Out: HTML that needs no network, no script and no
 //! other file. Model answers are shown as text only; the page also forbids itself any loading.
 
+mod ablation;
 mod chart;
 mod example;
 mod exposure;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::{Contrast, Summary, SystemSummary, Verdict};
 use crate::trace::{Difficulty, Domain};
 
+pub use ablation::ablation_table;
 pub use exposure::{Reference, render_exposure, sessions_to_show};
 pub use folder::collect;
 pub use page::render;

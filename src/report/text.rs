@@ -160,7 +160,7 @@ pub(super) fn p_value(p: f64) -> String {
 const TEXT_COLUMNS: [&str; 3] = ["a - b", "reading", "system"];
 
 /// Columns by width; names to the left, figures to the right.
-fn align(rows: &[Vec<String>]) -> String {
+pub(super) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();

@@ -108,6 +108,38 @@ fn one_command_runs_everything_and_a_second_one_skips_it_all() {
 }
 
 #[test]
+fn an_ablation_runs_each_variation_and_seed_and_makes_equal_stages_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tiny_recipe(here);
+    let ablation = "name = 'abl'\nrecipe = 'tiny.toml'\nseeds = 2\n[[variation]]\nname = 'full'\n\
+                    [[variation]]\nname = 'higher-beta'\nset = ['dpo.beta=0.5']\n\
+                    [[variation]]\nname = 'dpo-only'\nwithout = ['sft']\n";
+    std::fs::write(here.join("abl.toml"), ablation).unwrap();
+    let ran = topalign(&["ablate", "abl.toml", "--json"], here);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    let table: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let rows = table.as_array().unwrap();
+    let has = |variation: &str, system: &str| {
+        rows.iter().any(|row| row["variation"] == variation && row["system"] == system && row["seeds"].as_array().unwrap().len() == 2)
+    };
+    assert!(has("full", "dpo") && has("full", "sft") && has("full", "base"), "{table}");
+    assert!(!rows.iter().any(|row| row["variation"] == "dpo-only" && row["system"] == "sft"), "{table}");
+    // Two seeds make SFT; that of another beta is the same.
+    assert_eq!(stderr.matches("\nsft: running").count(), 2, "{stderr}");
+    assert!(here.join("runs/abl/higher-beta/seed-2028/report.html").is_file());
+    let again = topalign(&["ablate", "abl.toml", "--json"], here);
+    assert_eq!(again.stdout, ran.stdout);
+    assert!(!text(&again.stderr).contains("running"), "{}", text(&again.stderr));
+    assert_fails(&["ablate", "abl.toml", "--set", "sft.epoch=1"], here, 2, &["unknown key `sft.epoch`"]);
+    std::fs::write(here.join("bad.toml"), ablation.replace("['sft']", "['sfd']").replace("seeds", "sedes")).unwrap();
+    assert_fails(&["ablate", "bad.toml"], here, 2, &["unknown key `sedes`", "did you mean `seeds`?"]);
+    std::fs::write(here.join("bad.toml"), ablation.replace("['sft']", "['sfd']")).unwrap();
+    assert_fails(&["ablate", "bad.toml"], here, 2, &["no such section to leave out", "sfd"]);
+}
+
+#[test]
 fn a_trace_named_under_two_keys_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     tiny_recipe(folder.path());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama as oracle;
+use topalign::checkpoint;
 use topalign::dataset::{Message, Role};
 use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
 use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
@@ -395,6 +396,26 @@ fn tokens_and_positions_out_of_range_are_faults() {
 
 fn decoder_like(model: &LocalModel, trainable: &Trainable) -> Decoder {
     decoder(model, trainable)
+}
+
+#[test]
+fn a_model_stored_in_half_the_bytes_says_so_and_answers_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let half = folder.path().join("half");
+    checkpoint::merge(&model.path, "tiny", None, DType::BF16, &half).unwrap();
+    let bytes = |path: &Path| std::fs::metadata(path.join("model.safetensors")).unwrap().len();
+    assert!(bytes(&half) * 10 < bytes(&model.path) * 6);
+    let half = LocalModel { path: half };
+    let (config, _) = half.read(&Device::Cpu).unwrap();
+    assert_eq!(config.json["torch_dtype"], "bfloat16");
+    let tokens: Vec<u32> = (0..30).collect();
+    let logits = |model: &LocalModel| {
+        let decoder = decoder(model, &Trainable::Nothing);
+        decoder.logits(&decoder.hidden_states(&PackedSequence::single(&tokens)).unwrap(), &[29]).unwrap()
+    };
+    let difference = largest(&(logits(&model) - logits(&half)).unwrap());
+    assert!(difference > 0.0 && difference < 0.05, "{difference}");
 }
 
 #[test]
