@@ -6,7 +6,7 @@ use std::path::Path;
 use candle_core::{Device, Tensor};
 use rand::RngExt as _;
 
-use super::decoder::module_path;
+use super::layer::module_path;
 use super::weights::{Weights, read_safetensors};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::{LoraSettings, Positive, Projection, Share};

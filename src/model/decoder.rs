@@ -6,7 +6,8 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 
 use super::adapter::{self, Adapter};
-use super::config::ModelConfig;
+use super::config::{ModelConfig, Positions};
+use super::layer::Layer;
 use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
 use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
@@ -25,21 +26,7 @@ pub enum Trainable {
     Lora(LoraSettings),
 }
 
-/// A linear layer, with an adapter where one is trained.
-#[derive(Debug, Clone)]
-pub(super) struct Linear {
-    pub(super) weight: Tensor,
-    pub(super) adapter: Option<Adapter>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Layer {
-    pub(super) attention_norm: Tensor,
-    pub(super) feed_forward_norm: Tensor,
-    pub(super) projections: BTreeMap<Projection, Linear>,
-}
-
-/// A Llama decoder. Cloning shares every tensor.
+/// A decoder of any family. Cloning shares every tensor.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     pub(super) config: ModelConfig,
@@ -80,17 +67,7 @@ impl Decoder {
         let embedding = take("model.embed_tokens.weight")?;
         let head = if config.tied { embedding.clone() } else { take("lm_head.weight")? };
         let layers = (0..config.layers)
-            .map(|layer| {
-                let mut named = |name: &str| take(&format!("model.layers.{layer}.{name}.weight"));
-                let projections = Projection::ALL.into_iter().map(|projection| {
-                    Ok((projection, Linear { weight: named(module_path(projection))?, adapter: None }))
-                });
-                Ok(Layer {
-                    projections: projections.collect::<Result<_>>()?,
-                    attention_norm: named("input_layernorm")?,
-                    feed_forward_norm: named("post_attention_layernorm")?,
-                })
-            })
+            .map(|layer| Layer::new(&config, layer, |name| take(&format!("model.layers.{layer}.{name}"))))
             .collect::<Result<Vec<_>>>()?;
         let norm = take("model.norm.weight")?;
         let weight_gradient =
@@ -162,16 +139,7 @@ impl Decoder {
         for tensor in [&mut decoder.embedding, &mut decoder.norm, &mut decoder.head] {
             *tensor = tensor.detach();
         }
-        for layer in &mut decoder.layers {
-            layer.attention_norm = layer.attention_norm.detach();
-            layer.feed_forward_norm = layer.feed_forward_norm.detach();
-            for linear in layer.projections.values_mut() {
-                linear.weight = linear.weight.detach();
-                if let Some(adapter) = &mut linear.adapter {
-                    *adapter = adapter.detached();
-                }
-            }
-        }
+        decoder.layers = decoder.layers.iter().map(Layer::detached).collect();
         decoder
     }
 
@@ -229,12 +197,8 @@ impl Decoder {
             weights.insert("lm_head.weight".to_owned(), self.head.detach());
         }
         for (index, layer) in self.layers.iter().enumerate() {
-            let name = |inner: &str| format!("model.layers.{index}.{inner}.weight");
-            weights.insert(name("input_layernorm"), layer.attention_norm.detach());
-            weights.insert(name("post_attention_layernorm"), layer.feed_forward_norm.detach());
-            for (projection, linear) in &layer.projections {
-                weights.insert(name(module_path(*projection)), linear.merged()?);
-            }
+            let named = |(name, tensor)| (format!("model.layers.{index}.{name}"), tensor);
+            weights.extend(layer.merged()?.into_iter().map(named));
         }
         Ok(weights)
     }
@@ -274,12 +238,33 @@ impl Decoder {
 
     fn layer(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable, layout: &Arc<AttentionLayout>) -> Result<Tensor> {
         let normed = self.norm(x, &layer.attention_norm)?;
-        let q = kernel::rotary(&self.project(layer, Projection::QProj, &normed)?, rotary)?;
-        let k = kernel::rotary(&self.project(layer, Projection::KProj, &normed)?, rotary)?;
-        let v = self.project(layer, Projection::VProj, &normed)?;
+        let (q, k, v) = self.heads(layer, &normed, rotary)?;
         let attended = kernel::attention(&q, &k, &v, layout, self.config.heads, self.config.key_value_heads)?;
         let x = (x + self.project(layer, Projection::OProj, &attended)?)?;
         self.feed_forward(layer, &x)
+    }
+
+    /// Queries, keys and values of all heads; the first two normed by head and turned to their positions where the layer does
+    /// so.
+    pub(super) fn heads(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut q = self.project(layer, Projection::QProj, x)?;
+        let mut k = self.project(layer, Projection::KProj, x)?;
+        let v = self.project(layer, Projection::VProj, x)?;
+        if let Some(norms) = &layer.head_norms {
+            (q, k) = (self.norm_heads(&q, &norms.query)?, self.norm_heads(&k, &norms.key)?);
+        }
+        if layer.positions == Positions::Rotary {
+            (q, k) = (kernel::rotary(&q, rotary)?, kernel::rotary(&k, rotary)?);
+        }
+        Ok((q, k, v))
+    }
+
+    /// `x` `[tokens, heads * size]` with each head normed by itself; `weight` `[size]` is shared by the heads.
+    fn norm_heads(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let (tokens, width) = x.dims2()?;
+        let size = self.config.head_size;
+        let by_head = x.reshape((tokens * (width / size), size))?;
+        Ok(self.norm(&by_head, weight)?.reshape((tokens, width))?)
     }
 
     pub(super) fn feed_forward(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
@@ -295,7 +280,7 @@ impl Decoder {
 
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
-        Ok(match &linear.adapter {
+        let projected = match &linear.adapter {
             Some(adapter) => kernel::adapted_linear(
                 x,
                 &linear.weight,
@@ -305,6 +290,10 @@ impl Decoder {
                 self.product.arithmetic,
             )?,
             None => kernel::linear(x, &linear.weight, self.product)?,
+        };
+        Ok(match &linear.bias {
+            Some(bias) => kernel::add_bias(&projected, bias, self.product.weight_gradient)?,
+            None => projected,
         })
     }
 
@@ -328,29 +317,6 @@ impl Decoder {
 
 fn select(hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
     Ok(hidden.index_select(&Tensor::new(rows, hidden.device())?, 0)?)
-}
-
-impl Linear {
-    fn merged(&self) -> Result<Tensor> {
-        let weight = self.weight.detach();
-        match &self.adapter {
-            None => Ok(weight),
-            Some(adapter) => adapter.merge_into(&weight),
-        }
-    }
-}
-
-/// Path of a projection within its layer.
-pub(super) fn module_path(projection: Projection) -> &'static str {
-    match projection {
-        Projection::QProj => "self_attn.q_proj",
-        Projection::KProj => "self_attn.k_proj",
-        Projection::VProj => "self_attn.v_proj",
-        Projection::OProj => "self_attn.o_proj",
-        Projection::GateProj => "mlp.gate_proj",
-        Projection::UpProj => "mlp.up_proj",
-        Projection::DownProj => "mlp.down_proj",
-    }
 }
 
 fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {

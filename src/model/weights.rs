@@ -18,9 +18,15 @@ impl Weights {
     /// # Errors
     /// A [`Fault`] naming the file that is missing, cut short or not safetensors.
     pub fn read_folder(folder: &Path, device: &Device) -> Result<Self> {
+        let Some(index) = Index::read(folder)? else {
+            let tensors = read_safetensors(&folder.join(SINGLE), device)?;
+            return Ok(Self(tensors));
+        };
         let mut tensors = BTreeMap::new();
-        for name in file_names(folder)? {
-            tensors.extend(read_safetensors(&folder.join(name), device)?);
+        for name in index.files() {
+            let shard = read_safetensors(&folder.join(name), device)?;
+            index.check(name, &shard)?;
+            tensors.extend(shard);
         }
         Ok(Self(tensors))
     }
@@ -50,7 +56,8 @@ impl Weights {
             }
         }
         for name in self.0.keys().filter(|name| !expected.contains_key(*name)) {
-            faults.push(Fault::new(format!("tensor `{name}` belongs to no Llama decoder")).at(place));
+            let kind = config.family.model_type();
+            faults.push(Fault::new(format!("tensor `{name}` belongs to no `{kind}` decoder of this config")).at(place));
         }
         if faults.is_empty() { Ok(self) } else { Err(summarise(faults, place)) }
     }
@@ -66,23 +73,68 @@ fn summarise(mut faults: Vec<Fault>, place: &str) -> Error {
     Error::Invalid(faults)
 }
 
+const SINGLE: &str = "model.safetensors";
+
 /// The files that hold the weights of this folder, whether or not they are there: one, or what the index lists.
 pub(super) fn file_names(folder: &Path) -> Result<Vec<String>> {
-    let single = folder.join("model.safetensors");
-    let index = folder.join("model.safetensors.index.json");
-    if single.exists() || !index.exists() {
-        return Ok(vec!["model.safetensors".to_owned()]);
+    let index = Index::read(folder)?;
+    Ok(index.map_or_else(|| vec![SINGLE.to_owned()], |index| index.files().into_iter().map(str::to_owned).collect()))
+}
+
+/// `model.safetensors.index.json`: which shard holds which tensor.
+struct Index {
+    place: String,
+    files: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// The folder's index; `None` where one file holds everything.
+    fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join("model.safetensors.index.json");
+        if folder.join(SINGLE).exists() || !path.exists() {
+            return Ok(None);
+        }
+        let place = path.display().to_string();
+        let fault = |what: &str| Fault::new(what).at(&place);
+        let bytes = std::fs::read(&path).map_err(|source| Error::read(&path, source))?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&bytes).map_err(|error| fault(&format!("not valid JSON: {error}")))?;
+        let map = json.get("weight_map").and_then(serde_json::Value::as_object);
+        let map = map.ok_or_else(|| fault("`weight_map` is missing"))?;
+        let mut files = BTreeMap::new();
+        for (tensor, file) in map {
+            let name = file.as_str().ok_or_else(|| fault("`weight_map` does not name a file").got(file))?;
+            if Path::new(name).components().count() != 1 || name == ".." {
+                return Err(fault("a shard must be a file beside its index").got(name).into());
+            }
+            files.insert(tensor.clone(), name.to_owned());
+        }
+        if files.is_empty() {
+            return Err(fault("`weight_map` names no file").into());
+        }
+        Ok(Some(Self { place, files }))
     }
-    let bytes = std::fs::read(&index).map_err(|source| Error::read(&index, source))?;
-    let json: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|error| Fault::new(format!("not valid JSON: {error}")).at(index.display()))?;
-    let map = json.get("weight_map").and_then(serde_json::Value::as_object);
-    let map = map.ok_or_else(|| Fault::new("`weight_map` is missing").at(index.display()))?;
-    let names: BTreeSet<&str> = map.values().filter_map(serde_json::Value::as_str).collect();
-    if let Some(name) = names.iter().find(|name| Path::new(name).components().count() != 1) {
-        return Err(Fault::new("a shard must be a file beside its index").at(index.display()).got(name).into());
+
+    fn files(&self) -> BTreeSet<&str> {
+        self.files.values().map(String::as_str).collect()
     }
-    Ok(names.into_iter().map(str::to_owned).collect())
+
+    /// Checks that a shard holds what the index says of it.
+    fn check(&self, file: &str, shard: &BTreeMap<String, Tensor>) -> Result<()> {
+        let lacks = |(tensor, name): &(&String, &String)| name.as_str() == file && !shard.contains_key(*tensor);
+        let faults: Vec<Fault> = self
+            .files
+            .iter()
+            .filter(lacks)
+            .map(|(tensor, _)| {
+                Fault::new(format!("tensor `{tensor}` is not in the file that the index names"))
+                    .at(&self.place)
+                    .got(file)
+                    .hint("index and shards are of different models, or one was changed")
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(summarise(faults, &self.place)) }
+    }
 }
 
 /// Reads one safetensors file as f32.

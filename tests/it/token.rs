@@ -84,6 +84,63 @@ fn prompts_equal_those_of_transformers() {
     }
 }
 
+#[derive(Deserialize)]
+struct TemplateCases {
+    conversations: std::collections::BTreeMap<String, Conversation>,
+    masks: Vec<Mask>,
+}
+
+#[derive(Deserialize)]
+struct Conversation {
+    messages: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct Mask {
+    template: String,
+    conversation: String,
+    ids: Vec<u32>,
+    mask: Vec<u8>,
+}
+
+#[test]
+fn generation_marks_give_the_ids_and_assistant_masks_of_transformers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/templates");
+    let cases: TemplateCases =
+        serde_json::from_slice(&std::fs::read(folder.join("cases.json")).unwrap()).unwrap();
+    assert!(cases.masks.len() > 10);
+    for case in cases.masks {
+        let template = std::fs::read_to_string(folder.join(format!("{}.jinja", case.template))).unwrap();
+        let messages: Vec<Message> =
+            serde_json::from_value(cases.conversations[&case.conversation].messages.clone()).unwrap();
+        let encoded = tiny_with(&template).encode_conversation(&messages).unwrap();
+        let name = format!("{}, {}", case.template, case.conversation);
+        assert_eq!(encoded.ids, case.ids, "{name}");
+        assert_eq!(encoded.spoken.iter().map(|spoken| u8::from(*spoken)).collect::<Vec<_>>(), case.mask, "{name}");
+    }
+}
+
+#[test]
+fn without_marks_every_assistant_turn_is_marked_from_its_first_word_to_its_terminator() {
+    let tokenizer = tiny();
+    let messages = [user()[0].clone(), Message::assistant("Paid."), user()[0].clone(), Message::assistant("Done.")];
+    let encoded = tokenizer.encode_conversation(&messages).unwrap();
+    let spoken: Vec<u32> =
+        encoded.ids.iter().zip(&encoded.spoken).filter(|(_, spoken)| **spoken).map(|(&id, _)| id).collect();
+    assert_eq!(tokenizer.decode_verbatim(&spoken).unwrap(), "Paid.<|im_end|>Done.<|im_end|>");
+    let answer = tokenizer.encode_answer(&messages[..3], "Done.").unwrap();
+    assert!(spoken.ends_with(&answer.answer));
+}
+
+#[test]
+fn a_conversation_in_which_the_assistant_says_nothing_or_is_rewritten_is_refused() {
+    assert_eq!(tiny().encode_conversation(&user()).unwrap_err().exit_status(), 2);
+    let rewriting = "{% for m in messages %}{{ m.role }}:{{ m.content if loop.last else m.content | upper }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+    let messages = [user()[0].clone(), Message::assistant("Paid."), user()[0].clone()];
+    let error = tiny_with(rewriting).encode_conversation(&messages).unwrap_err();
+    assert!(error.exit_status() == 2 && error.to_string().contains("earlier turns differently"), "{error}");
+}
+
 #[test]
 fn texts_survive_encoding_and_decoding() {
     let tokenizer = tiny();
