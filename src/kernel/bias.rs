@@ -18,11 +18,7 @@ struct Bias {
 /// # Errors
 /// Shapes that do not fit.
 pub fn add_bias(x: &Tensor, bias: &Tensor, gradient: WeightGradient) -> Result<Tensor> {
-    if is_fused(x) {
-        x.contiguous()?.apply_op2(bias, Bias { gradient })
-    } else {
-        composed::add_bias(x, bias)
-    }
+    if is_fused(x) { x.contiguous()?.apply_op2(bias, Bias { gradient }) } else { composed::add_bias(x, bias) }
 }
 
 impl CustomOp2 for Bias {
@@ -54,13 +50,16 @@ impl CustomOp2 for Bias {
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let to_bias = match self.gradient {
             WeightGradient::Frozen => None,
-            WeightGradient::Needed => Some(tensor_like(with_values(gradient, |gradient| {
-                let mut sums = vec![0.0_f32; bias.elem_count()];
-                for row in gradient.chunks(sums.len().max(1)) {
-                    sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                }
-                Ok(sums)
-            })?, bias)?),
+            WeightGradient::Needed => Some(tensor_like(
+                with_values(gradient, |gradient| {
+                    let mut sums = vec![0.0_f32; bias.elem_count()];
+                    for row in gradient.chunks(sums.len().max(1)) {
+                        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                    }
+                    Ok(sums)
+                })?,
+                bias,
+            )?),
         };
         Ok((Some(gradient.clone()), to_bias))
     }

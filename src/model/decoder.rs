@@ -7,8 +7,8 @@ use candle_core::{Device, Tensor, Var};
 
 use super::adapter::{self, Adapter};
 use super::config::{ModelConfig, Positions};
-use super::layer::Layer;
-use super::weights::Weights;
+use super::layer::{Layer, Source, Weight};
+use super::weights::{Compact, Weights};
 use crate::error::{Error, Fault, Result};
 use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
 use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
@@ -53,7 +53,27 @@ impl Decoder {
         seed: Seed,
         device: &Device,
     ) -> Result<Self> {
-        let mut weights = weights.check(&config, "model")?.0;
+        Self::on_base(config, weights, Compact::default(), trainable, seed, device)
+    }
+
+    /// A decoder whose frozen projections are kept as their file stores them.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`]; a [`Fault`] if every weight is to be trained and some are compact.
+    pub fn on_base(
+        config: ModelConfig,
+        weights: Weights,
+        compact: Compact,
+        trainable: &Trainable,
+        seed: Seed,
+        device: &Device,
+    ) -> Result<Self> {
+        if *trainable == Trainable::Full && !compact.0.is_empty() {
+            return Err(Fault::new("weights that are kept as their file stores them cannot be trained")
+                .expected("adapters, or a base in f32")
+                .into());
+        }
+        let mut weights = weights.check_beside(&config, &compact, "model")?.0;
         let mut parameters = BTreeMap::new();
         if *trainable == Trainable::Full {
             for (name, tensor) in &mut weights {
@@ -62,16 +82,14 @@ impl Decoder {
                 parameters.insert(name.clone(), variable);
             }
         }
-        let mut take =
-            |name: &str| weights.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")));
-        let embedding = take("model.embed_tokens.weight")?;
-        let head = if config.tied { embedding.clone() } else { take("lm_head.weight")? };
-        let layers = (0..config.layers)
-            .map(|layer| Layer::new(&config, layer, |name| take(&format!("model.layers.{layer}.{name}"))))
-            .collect::<Result<Vec<_>>>()?;
-        let norm = take("model.norm.weight")?;
         let weight_gradient =
             if *trainable == Trainable::Full { WeightGradient::Needed } else { WeightGradient::Frozen };
+        let mut source = Source { tensors: weights, compact: compact.0, gradient: weight_gradient };
+        let embedding = source.tensor("model.embed_tokens.weight")?;
+        let head = if config.tied { embedding.clone() } else { source.tensor("lm_head.weight")? };
+        let layers =
+            (0..config.layers).map(|layer| Layer::new(&config, layer, &mut source)).collect::<Result<Vec<_>>>()?;
+        let norm = source.tensor("model.norm.weight")?;
         let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
@@ -280,16 +298,13 @@ impl Decoder {
 
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
-        let projected = match &linear.adapter {
-            Some(adapter) => kernel::adapted_linear(
-                x,
-                &linear.weight,
-                &adapter.a,
-                &adapter.b,
-                adapter.scale,
-                self.product.arithmetic,
-            )?,
-            None => kernel::linear(x, &linear.weight, self.product)?,
+        let arithmetic = self.product.arithmetic;
+        let projected = match (&linear.weight, &linear.adapter) {
+            (Weight::Trained(weight), _) => kernel::linear(x, weight, self.product)?,
+            (Weight::Frozen(weight), None) => kernel::frozen_linear(x, weight, arithmetic)?,
+            (Weight::Frozen(weight), Some(Adapter { a, b, scale })) => {
+                kernel::adapted_linear(x, weight, a, b, *scale, arithmetic)?
+            }
         };
         Ok(match &linear.bias {
             Some(bias) => kernel::add_bias(&projected, bias, self.product.weight_gradient)?,

@@ -103,9 +103,10 @@ impl Fields<'_> {
 
     /// No layer may attend to a window only: the window would be ignored in silence.
     pub(super) fn check_every_layer_attends_to_all(&mut self, family: Family, layers: usize) {
-        let other = self.json.get("layer_types").and_then(Value::as_array).and_then(|kinds| {
-            kinds.iter().take(layers).find(|kind| kind.as_str() != Some("full_attention")).cloned()
-        });
+        let other =
+            self.json.get("layer_types").and_then(Value::as_array).and_then(|kinds| {
+                kinds.iter().take(layers).find(|kind| kind.as_str() != Some("full_attention")).cloned()
+            });
         if let Some(kind) = other {
             self.fault(Fault::new("unsupported attention in `layer_types`").got(kind).expected("`full_attention`"));
             return;

@@ -2,21 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
+use candle_core::Device;
 use candle_core::quantized::gguf_file::{Content, Value as Metadata};
-use candle_core::{Device, Tensor};
+use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use serde_json::{Value, json};
 
 use super::config::{ModelConfig, RopeScaling};
 use super::family::Family;
-use super::weights::Weights;
+use super::weights::{Compact, Weights};
 use crate::error::{Error, Fault, Result};
+use crate::kernel::FrozenWeight;
+use crate::recipe::settings::BaseStorage;
 
 /// Reads config and weights.
 ///
 /// # Errors
 /// A [`Fault`] for another architecture, missing metadata, or a file that is cut short.
-pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
+pub fn read(path: &Path, device: &Device, storage: BaseStorage) -> Result<(ModelConfig, Weights, Compact)> {
     let place = path.display().to_string();
     let mut file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
     let content = Content::read(&mut file).map_err(|error| unusable(&place, &error))?;
@@ -28,26 +32,27 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
         None
     };
     let config = config(&content, factors.as_deref(), &place)?;
-    let mut tensors = BTreeMap::new();
+    let (mut weights, mut compact) = (Weights(BTreeMap::new()), Compact::default());
     let names: BTreeSet<&String> = content.tensor_infos.keys().filter(|name| *name != FACTORS).collect();
     for name in names {
         let Some(target) = hugging_face_name(name) else {
             let kind = config.family.model_type();
             return Err(Fault::new(format!("tensor `{name}` belongs to no `{kind}` decoder")).at(&place).into());
         };
-        let tensor = content
-            .tensor(&mut file, name, device)
-            .and_then(|tensor| tensor.dequantize(device))
-            .map_err(|error| unusable(&place, &error))?;
+        let tensor = content.tensor(&mut file, name, device).map_err(|error| unusable(&place, &error))?;
         let is_turned = ["self_attn.q_proj.", "self_attn.k_proj."].iter().any(|part| target.contains(part));
         let tensor = if is_turned && config.family.is_turned_in_gguf() {
-            to_half_rotated(&tensor, config.head_size)?
+            to_half_rotated(tensor, config.head_size, device)?
         } else {
             tensor
         };
-        tensors.insert(target, tensor);
+        if storage == BaseStorage::AsStored && tensor.dtype() != GgmlDType::F32 && Compact::takes(&target) {
+            compact.0.insert(target, FrozenWeight::Blocks(Arc::new(tensor)));
+        } else {
+            weights.0.insert(target, tensor.dequantize(device).map_err(|error| unusable(&place, &error))?);
+        }
     }
-    Ok((config, Weights(tensors)))
+    Ok((config, weights, compact))
 }
 
 /// Llama 3's frequency scaling as GGUF keeps it: a divisor of each pair's frequency.
@@ -190,10 +195,22 @@ fn hugging_face_name(name: &str) -> Option<String> {
 }
 
 /// GGUF stores the rows of a head for rotary over neighbours (0, 1), (2, 3), ...; Hugging Face pairs i with i + size / 2.
-/// `[heads, size / 2, 2, input] -> [heads, 2, size / 2, input]`; a bias has no `input`.
-fn to_half_rotated(tensor: &Tensor, head_size: usize) -> Result<Tensor> {
-    let output = tensor.dim(0)?;
-    let input = tensor.elem_count() / output.max(1);
-    let split = tensor.reshape((output / head_size, head_size / 2, 2, input))?;
-    Ok(split.transpose(1, 2)?.contiguous()?.reshape(tensor.shape())?)
+/// `[heads, size / 2, 2, input] -> [heads, 2, size / 2, input]`; a bias has no `input`. A row's blocks stay as they are.
+fn to_half_rotated(tensor: QTensor, head_size: usize, device: &Device) -> Result<QTensor> {
+    let rows = tensor.shape().dims().first().copied().unwrap_or(0);
+    let bytes = tensor.data()?;
+    let width = bytes.len().checked_div(rows).unwrap_or(0);
+    // Another shape than the config's is named when all tensors are checked.
+    if !rows.is_multiple_of(head_size) || width * rows != bytes.len() {
+        return Ok(tensor);
+    }
+    let half = head_size / 2;
+    let mut turned = Vec::with_capacity(bytes.len());
+    for row in 0..rows {
+        let (head, place) = (row / head_size, row % head_size);
+        let from = head * head_size + 2 * (place % half) + place / half;
+        turned.extend_from_slice(&bytes[from * width..(from + 1) * width]);
+    }
+    let storage = QStorage::from_data(turned.into(), device, tensor.dtype())?;
+    Ok(QTensor::new(storage, tensor.shape().clone())?)
 }

@@ -6,17 +6,45 @@ use candle_core::Tensor;
 
 use super::adapter::Adapter;
 use super::config::{ModelConfig, Positions};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::kernel::{FrozenWeight, WeightGradient};
 use crate::recipe::settings::Projection;
 
 /// A linear layer, with an adapter where one is trained.
 #[derive(Debug, Clone)]
 pub(super) struct Linear {
-    /// `[output, input]`
-    pub(super) weight: Tensor,
+    pub(super) weight: Weight,
     /// `[output]`
     pub(super) bias: Option<Tensor>,
     pub(super) adapter: Option<Adapter>,
+}
+
+/// A linear layer's weight, `[output, input]`.
+#[derive(Debug, Clone)]
+pub(super) enum Weight {
+    Trained(Tensor),
+    Frozen(FrozenWeight),
+}
+
+impl Weight {
+    pub(super) fn dims2(&self) -> Result<(usize, usize)> {
+        let dims = match self {
+            Self::Trained(tensor) => tensor.dims(),
+            Self::Frozen(weight) => weight.dims(),
+        };
+        match *dims {
+            [output, input] => Ok((output, input)),
+            _ => Err(Error::Failed(format!("a projection's weight has shape {dims:?}"))),
+        }
+    }
+
+    /// The weight in f32, outside the gradient graph.
+    fn widened(&self) -> Result<Tensor> {
+        Ok(match self {
+            Self::Trained(tensor) => tensor.detach(),
+            Self::Frozen(weight) => weight.widened()?,
+        })
+    }
 }
 
 /// Norms of each head's queries and keys, each `[head_size]`.
@@ -36,28 +64,27 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// A layer out of the tensors that `take` gives by their names within it.
-    pub(super) fn new(
-        config: &ModelConfig,
-        index: usize,
-        mut take: impl FnMut(&str) -> Result<Tensor>,
-    ) -> Result<Self> {
+    /// A layer out of what `source` holds.
+    pub(super) fn new(config: &ModelConfig, index: usize, source: &mut Source) -> Result<Self> {
+        let name = |inner: &str| format!("model.layers.{index}.{inner}");
         let mut projections = BTreeMap::new();
         for projection in Projection::ALL {
             let path = module_path(projection);
-            let weight = take(&format!("{path}.weight"))?;
+            let weight = source.weight(&name(&format!("{path}.weight")))?;
             let is_biased = config.biased.contains(&projection);
-            let bias = is_biased.then(|| take(&format!("{path}.bias"))).transpose()?;
+            let bias = is_biased.then(|| source.tensor(&name(&format!("{path}.bias")))).transpose()?;
             projections.insert(projection, Linear { weight, bias, adapter: None });
         }
         let head_norms = if config.family.norms_heads() {
-            Some(HeadNorms { query: take("self_attn.q_norm.weight")?, key: take("self_attn.k_norm.weight")? })
+            let [query, key] =
+                ["self_attn.q_norm.weight", "self_attn.k_norm.weight"].map(|norm| source.tensor(&name(norm)));
+            Some(HeadNorms { query: query?, key: key? })
         } else {
             None
         };
         Ok(Self {
-            attention_norm: take("input_layernorm.weight")?,
-            feed_forward_norm: take("post_attention_layernorm.weight")?,
+            attention_norm: source.tensor(&name("input_layernorm.weight"))?,
+            feed_forward_norm: source.tensor(&name("post_attention_layernorm.weight"))?,
             head_norms,
             positions: config.positions.get(index).copied().unwrap_or(Positions::Rotary),
             projections,
@@ -67,7 +94,10 @@ impl Layer {
     /// The same tensors outside the gradient graph.
     pub(super) fn detached(&self) -> Self {
         let linear = |linear: &Linear| Linear {
-            weight: linear.weight.detach(),
+            weight: match &linear.weight {
+                Weight::Trained(tensor) => Weight::Frozen(FrozenWeight::new(tensor)),
+                Weight::Frozen(weight) => Weight::Frozen(weight.clone()),
+            },
             bias: linear.bias.as_ref().map(Tensor::detach),
             adapter: linear.adapter.as_ref().map(Adapter::detached),
         };
@@ -96,14 +126,40 @@ impl Layer {
         }
         for (projection, Linear { weight, bias, adapter }) in detached.projections {
             let path = module_path(projection);
-            let weight = match adapter {
-                Some(adapter) => adapter.merge_into(&weight)?,
-                None => weight,
+            let weight = match (weight.widened()?, adapter) {
+                (weight, Some(adapter)) => adapter.merge_into(&weight)?,
+                (weight, None) => weight,
             };
             tensors.push((format!("{path}.weight"), weight));
             tensors.extend(bias.map(|bias| (format!("{path}.bias"), bias)));
         }
         Ok(tensors)
+    }
+}
+
+/// The tensors that a decoder is built of.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) tensors: BTreeMap<String, Tensor>,
+    /// Projections that are kept as their file stores them.
+    pub(super) compact: BTreeMap<String, FrozenWeight>,
+    pub(super) gradient: WeightGradient,
+}
+
+impl Source {
+    pub(super) fn tensor(&mut self, name: &str) -> Result<Tensor> {
+        self.tensors.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")))
+    }
+
+    fn weight(&mut self, name: &str) -> Result<Weight> {
+        if let Some(weight) = self.compact.remove(name) {
+            return Ok(Weight::Frozen(weight));
+        }
+        let tensor = self.tensor(name)?;
+        Ok(match self.gradient {
+            WeightGradient::Needed => Weight::Trained(tensor),
+            WeightGradient::Frozen => Weight::Frozen(FrozenWeight::new(&tensor)),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ mod family;
 mod fields;
 mod gguf;
 mod layer;
+mod safetensors_file;
 mod source;
 mod weights;
 
@@ -21,7 +22,7 @@ pub use config::{ModelConfig, Positions, RopeScaling};
 pub use decoder::{Decoder, Trainable};
 pub use family::Family;
 pub use source::{LocalModel, ModelSource};
-pub use weights::Weights;
+pub use weights::{Compact, Weights};
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor};

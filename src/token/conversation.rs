@@ -1,8 +1,8 @@
 //! Whole conversations as token ids, with the tokens that the assistant says marked.
 
-use super::template::Marked;
 use super::ChatTokenizer;
 use super::encode::common_prefix;
+use super::template::Marked;
 use crate::dataset::{Message, Role};
 use crate::error::{Error, Fault, Result};
 

@@ -63,8 +63,7 @@ impl Options {
 /// The text of `json.dumps`.
 pub(super) fn dumps<T: Serialize + ?Sized>(value: &T, options: &Options) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
-    let mut serializer =
-        Serializer::with_formatter(&mut bytes, PythonFormatter { options, depth: 0, empty: true });
+    let mut serializer = Serializer::with_formatter(&mut bytes, PythonFormatter { options, depth: 0, empty: true });
     if options.keys == Keys::Sorted {
         let mut value = serde_json::to_value(value)?;
         value.sort_all_objects();

@@ -104,8 +104,7 @@ fn difference(template: &ChatTemplate, given: &Given, case: &Case) -> Option<Str
         Err(error) => return Some(error.to_string()),
     };
     let characters = |byte: usize| text[..byte].chars().count();
-    let found: Vec<(usize, usize)> =
-        found.iter().map(|span| (characters(span.start), characters(span.end))).collect();
+    let found: Vec<(usize, usize)> = found.iter().map(|span| (characters(span.start), characters(span.end))).collect();
     (found != case.spans).then(|| format!("spans {found:?}, expected {:?}", case.spans))
 }
 
@@ -154,8 +153,7 @@ fn raised_exceptions_are_faults_with_the_template_words() {
 
 #[test]
 fn absent_special_tokens_and_tools_behave_as_in_transformers() {
-    let source =
-        "{{ eos_token }}|{{ tools is none }}|{{ add_generation_prompt }}|{{ strftime_now('%Y') | length }}";
+    let source = "{{ eos_token }}|{{ tools is none }}|{{ add_generation_prompt }}|{{ strftime_now('%Y') | length }}";
     assert_eq!(render(source, &[]).unwrap(), "|True|True|4");
 }
 

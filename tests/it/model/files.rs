@@ -6,9 +6,13 @@ use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{DType, Device, Tensor};
 use topalign::checkpoint::SourceModel;
 use topalign::error::Error;
-use topalign::model::{LocalModel, ModelConfig, ModelSource, Weights};
+use topalign::kernel::FrozenWeight;
+use topalign::model::{Compact, Decoder, LocalModel, ModelConfig, ModelSource, Trainable, Weights};
+use topalign::recipe::settings::BaseStorage;
+use topalign::run::seed::Seed;
+use topalign::token::PackedSequence;
 
-use super::{largest, tiny};
+use super::{largest, lora, randomise_b, tiny};
 
 fn assert_same_tensors(read: &Weights, expected: &Weights) {
     assert_eq!(read.0.keys().collect::<Vec<_>>(), expected.0.keys().collect::<Vec<_>>());
@@ -27,6 +31,17 @@ fn to_neighbours(tensor: &Tensor, head_size: usize) -> Tensor {
 
 /// Writes a GGUF file as llama.cpp names and orders things; `factors` is its table of rotary divisors.
 fn write_gguf(path: &std::path::Path, config: &ModelConfig, weights: &Weights, factors: Option<Vec<f32>>) {
+    write_gguf_as(path, config, weights, factors, GgmlDType::F32);
+}
+
+/// [`write_gguf`] with matrices in this format.
+fn write_gguf_as(
+    path: &std::path::Path,
+    config: &ModelConfig,
+    weights: &Weights,
+    factors: Option<Vec<f32>>,
+    format: GgmlDType,
+) {
     let mut tensors = BTreeMap::new();
     for (name, tensor) in &weights.0 {
         let mut target = name.replace("model.layers.", "blk.");
@@ -45,7 +60,8 @@ fn write_gguf(path: &std::path::Path, config: &ModelConfig, weights: &Weights, f
         }
         let turned = name.contains("q_proj") || name.contains("k_proj");
         let tensor = if turned { to_neighbours(tensor, config.head_size) } else { tensor.clone() };
-        tensors.insert(target, QTensor::quantize(&tensor, GgmlDType::F32).unwrap());
+        let format = if tensor.rank() > 1 { format } else { GgmlDType::F32 };
+        tensors.insert(target, QTensor::quantize(&tensor, format).unwrap());
     }
     if let Some(factors) = factors {
         let table = Tensor::new(factors, &Device::Cpu).unwrap();
@@ -78,6 +94,51 @@ fn a_gguf_file_reads_as_the_folder_that_it_was_made_from() {
     let without_json = |config: &ModelConfig| ModelConfig { json: serde_json::Value::Null, ..config.clone() };
     assert_eq!(without_json(&read), without_json(&config));
     assert_same_tensors(&tensors, &weights);
+}
+
+/// Logits after the last token, and the gradients of an adapter that has moved.
+fn computed(base: (ModelConfig, Weights, Compact)) -> (Vec<f32>, BTreeMap<String, Vec<f32>>) {
+    let (config, weights, compact) = base;
+    let decoder = Decoder::on_base(config, weights, compact, &lora(), Seed(5), &Device::Cpu).unwrap();
+    randomise_b(&decoder);
+    let hidden = decoder.hidden_states(&PackedSequence::single(&[5, 80, 3, 17])).unwrap();
+    let logits = decoder.logits(&hidden, &[3]).unwrap();
+    let gradients = logits.sqr().unwrap().sum_all().unwrap().backward().unwrap();
+    let flat = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    let named = |(name, variable): (&String, &candle_core::Var)| (name.clone(), flat(gradients.get(variable).unwrap()));
+    (flat(&logits), decoder.parameters().iter().map(named).collect())
+}
+
+#[test]
+fn a_base_kept_as_it_is_stored_computes_the_same_and_takes_less_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(&folder.path().join("model"));
+    let (config, weights) = model.read(&Device::Cpu).unwrap();
+    let wide: usize =
+        weights.0.iter().filter(|(name, _)| name.contains("_proj")).map(|(_, w)| 4 * w.elem_count()).sum();
+    let gguf = LocalModel { path: folder.path().join("model.gguf") };
+    write_gguf_as(&gguf.path, &config, &weights, None, GgmlDType::Q8_0);
+    let half = weights.0.iter().map(|(name, tensor)| (name.clone(), tensor.to_dtype(DType::BF16).unwrap()));
+    let file = model.path.join("model.safetensors");
+    candle_core::safetensors::save(&half.collect::<std::collections::HashMap<_, _>>(), file).unwrap();
+    for (model, most) in [(gguf, 0.27), (model, 0.5)] {
+        let stored = model.read_as(&Device::Cpu, BaseStorage::AsStored).unwrap();
+        let bytes: usize = stored.2.0.values().map(FrozenWeight::bytes).sum();
+        assert_eq!(stored.2.0.len(), 14, "seven projections in each of two layers");
+        assert!(bytes as f64 <= most * wide as f64, "{bytes} of {wide} bytes");
+        let full = Decoder::on_base(
+            stored.0.clone(),
+            stored.1.clone(),
+            stored.2.clone(),
+            &Trainable::Full,
+            Seed(5),
+            &Device::Cpu,
+        );
+        assert_eq!(full.unwrap_err().exit_status(), 2);
+        let f32s = model.read_as(&Device::Cpu, BaseStorage::F32).unwrap();
+        assert!(f32s.2.0.is_empty());
+        assert_eq!(computed(stored), computed(f32s));
+    }
 }
 
 #[test]
