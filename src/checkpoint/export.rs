@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::card::ModelCard;
 use super::tensors::write_tensors;
 use crate::error::{Error, Fault, Result};
+use crate::model::Family;
 use crate::run::atomic;
 use crate::token::ChatTokenizer;
 
@@ -56,17 +57,9 @@ impl ModelExport<'_> {
         let named = config.get("architectures").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
         if !named {
             let family = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-            let architecture = match family {
-                "llama" => "LlamaForCausalLM",
-                "qwen2" => "Qwen2ForCausalLM",
-                "qwen3" => "Qwen3ForCausalLM",
-                "mistral" => "MistralForCausalLM",
-                other => {
-                    return Err(Fault::new("`config.json` names no architecture and none is known for its model type")
-                        .got(other)
-                        .into());
-                }
-            };
+            let architecture = Family::named(family).map(Family::architecture).ok_or_else(|| {
+                Fault::new("`config.json` names no architecture and none is known for its model type").got(family)
+            })?;
             config.insert("architectures".to_owned(), Value::from(vec![architecture]));
         }
         config.remove("quantization_config");

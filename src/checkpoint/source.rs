@@ -1,5 +1,6 @@
 //! A model opened for training, generation or merging: weights, configuration and tokenizer together.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
@@ -7,7 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Fault, Result};
-use crate::model::{LocalModel, ModelConfig, ModelSource, Weights, read_adapter};
+use crate::kernel::FrozenWeight;
+use crate::model::{Compact, LocalModel, ModelConfig, ModelSource, Weights, read_adapter};
+use crate::recipe::settings::BaseStorage;
 use crate::token::ChatTokenizer;
 
 /// A model with everything that training and exporting need of it.
@@ -17,6 +20,8 @@ pub struct SourceModel {
     pub config: ModelConfig,
     /// Weights, f32; an adapter is merged into them.
     pub weights: Weights,
+    /// Projections that are kept as their file stores them, where that was asked for.
+    pub compact: Compact,
     /// Tokenizer and chat template.
     pub tokenizer: ChatTokenizer,
     /// `generation_config.json`, where the model has one.
@@ -35,8 +40,17 @@ impl SourceModel {
     /// # Errors
     /// A [`Fault`] naming file and reason.
     pub fn open(path: &Path, device: &Device) -> Result<Self> {
+        Self::open_as(path, device, BaseStorage::F32)
+    }
+
+    /// [`SourceModel::open`], with projections kept as the file stores them where that is asked for. Under an adapter, which is
+    /// merged, they are f32 all the same.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming file and reason.
+    pub fn open_as(path: &Path, device: &Device, storage: BaseStorage) -> Result<Self> {
         if !Self::is_adapter(path) {
-            return Self::open_base(path, device);
+            return Self::open_base(path, device, storage);
         }
         let (config, _) = read_adapter(path, device)?;
         let base = config.base_model.ok_or_else(|| {
@@ -49,11 +63,11 @@ impl SourceModel {
             Some(beside) => beside,
             None => ModelSource::parse(&base)?.resolve()?.path,
         };
-        Self::open_base(&base, device)?.with_adapter(path, device)
+        Self::open_base(&base, device, BaseStorage::F32)?.with_adapter(path, device)
     }
 
-    fn open_base(path: &Path, device: &Device) -> Result<Self> {
-        let (config, weights) = LocalModel { path: path.to_path_buf() }.read(device)?;
+    fn open_base(path: &Path, device: &Device, storage: BaseStorage) -> Result<Self> {
+        let (config, weights, compact) = LocalModel { path: path.to_path_buf() }.read_as(device, storage)?;
         let tokenizer = ChatTokenizer::load(path)?;
         if tokenizer.vocabulary_size() > config.vocabulary {
             return Err(Fault::new("the tokenizer has more entries than the model")
@@ -63,7 +77,7 @@ impl SourceModel {
                 .hint("tokenizer and model do not belong together")
                 .into());
         }
-        Ok(Self { config, weights, tokenizer, generation_config: generation_config(path)? })
+        Ok(Self { config, weights, compact, tokenizer, generation_config: generation_config(path)? })
     }
 
     /// The same model with an adapter folder merged into its weights.
@@ -72,18 +86,25 @@ impl SourceModel {
     /// A [`Fault`] naming what does not fit.
     pub fn with_adapter(self, adapter: &Path, device: &Device) -> Result<Self> {
         let (config, tensors) = read_adapter(adapter, device)?;
-        let weights = self.weights.merge_adapter(&config, &tensors, &adapter.display().to_string())?;
-        Ok(Self { weights, ..self })
+        let weights = self.compact.widen_into(self.weights)?;
+        let weights = weights.merge_adapter(&config, &tensors, &adapter.display().to_string())?;
+        Ok(Self { weights, compact: Compact::default(), ..self })
     }
 
-    /// SHA-256 over names, shapes and values of the weights: equal models have equal digests, however they are stored.
-    pub fn digest(&self) -> String {
+    /// SHA-256 over names, shapes and values of the weights in f32: equal models have equal digests, however they are stored.
+    ///
+    /// # Errors
+    /// Tensor errors.
+    pub fn digest(&self) -> Result<String> {
         let mut hasher = Sha256::new();
-        for (name, tensor) in &self.weights.0 {
+        let names: BTreeSet<&String> = self.weights.0.keys().chain(self.compact.0.keys()).collect();
+        for name in names {
+            let compact = self.compact.0.get(name).map(FrozenWeight::widened).transpose()?;
+            let Some(tensor) = compact.as_ref().or_else(|| self.weights.0.get(name)) else { continue };
             hasher.update(format!("{name} {:?} {:?}\n", tensor.dtype(), tensor.dims()));
             hasher.update(safetensors::View::data(tensor));
         }
-        hex::encode(hasher.finalize())
+        Ok(hex::encode(hasher.finalize()))
     }
 }
 

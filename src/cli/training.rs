@@ -78,6 +78,7 @@ impl Training {
     pub fn job(&self) -> Result<Job<'_>> {
         let mut job = Job::new(&self.model, &self.model_name, &self.out, self.recipe.seed);
         job.lora = self.recipe.model.lora.as_ref();
+        job.base_storage = self.recipe.model.base_storage;
         job.start = self.start;
         job.inputs.insert("data".to_owned(), digest::of_file(&self.data)?);
         job.recipe_digest = Some(digest::of_value(&self.recipe)?);

@@ -3,13 +3,14 @@
 
 use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor};
 
+use super::frozen::FrozenWeight;
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
 use super::{composed, is_fused};
 use crate::recipe::settings::Arithmetic;
 
 struct Adapted {
-    weight: Tensor,
+    weight: FrozenWeight,
     scale: f32,
     arithmetic: Arithmetic,
 }
@@ -20,17 +21,17 @@ struct Adapted {
 /// Shapes that do not fit.
 pub fn adapted_linear(
     x: &Tensor,
-    weight: &Tensor,
+    weight: &FrozenWeight,
     a: &Tensor,
     b: &Tensor,
     scale: f64,
     arithmetic: Arithmetic,
 ) -> Result<Tensor> {
     if is_fused(x) {
-        let operation = Adapted { weight: weight.detach().contiguous()?, scale: scale as f32, arithmetic };
+        let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic };
         x.contiguous()?.apply_op3(a, b, operation)
     } else {
-        composed::adapted_linear(x, &weight.detach(), a, b, scale)
+        composed::adapted_linear(x, &weight.beside(x)?, a, b, scale)
     }
 }
 
@@ -66,7 +67,7 @@ impl CustomOp3 for Adapted {
         let (x, a, b) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);
         let inner = narrow(x, a, tokens, input, rank);
         let mut y = vec![0.0; tokens * output];
-        with_values(&self.weight, |weight| {
+        self.weight.with_values(|weight| {
             let right = View::new(weight, output, input, input).transposed();
             multiply(
                 &mut y,
@@ -138,7 +139,7 @@ impl CustomOp3 for Adapted {
                             Threads::All(self.arithmetic),
                         );
                         let Some(to_x) = &mut to_x else { return Ok(()) };
-                        with_values(&self.weight, |weight| {
+                        self.weight.with_values(|weight| {
                             let right = View::new(weight, output, input, input);
                             multiply(to_x, input, gradient, right, 1.0, false, Threads::All(self.arithmetic));
                             Ok(())

@@ -23,6 +23,14 @@ pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale
     linear(x, weight)? + adapted
 }
 
+/// See [`super::add_bias`].
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    x.broadcast_add(bias)
+}
+
 /// See [`super::rms_norm`].
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
 use super::{Product, WeightGradient, composed, is_fused};
+use crate::recipe::settings::Arithmetic;
 
 struct Linear {
     product: Product,
@@ -45,6 +46,33 @@ fn few_rows(x: &[f32], weight: &[f32], tokens: usize, input: usize) -> Vec<f32> 
     y
 }
 
+/// x w^T of `x` `[tokens, input]` and `weight` `[output, input]`: `[tokens, output]`.
+pub(super) fn product(x: &[f32], weight: &[f32], tokens: usize, input: usize, arithmetic: Arithmetic) -> Vec<f32> {
+    if FEW_ROWS.contains(&tokens) && input > 0 {
+        return few_rows(x, weight, tokens, input);
+    }
+    let output = weight.len().checked_div(input).unwrap_or(0);
+    let mut y = vec![0.0; tokens * output];
+    let right = View::new(weight, output, input, input).transposed();
+    multiply(&mut y, output, View::new(x, tokens, input, input), right, 1.0, false, Threads::All(arithmetic));
+    y
+}
+
+/// The gradient at `x`: `gradient` `[tokens, output]` times `weight` `[output, input]`.
+pub(super) fn to_input(
+    gradient: &[f32],
+    weight: &[f32],
+    tokens: usize,
+    input: usize,
+    arithmetic: Arithmetic,
+) -> Vec<f32> {
+    let output = weight.len().checked_div(input).unwrap_or(0);
+    let mut to_x = vec![0.0; tokens * input];
+    let (left, right) = (View::new(gradient, tokens, output, output), View::new(weight, output, input, input));
+    multiply(&mut to_x, input, left, right, 1.0, false, Threads::All(arithmetic));
+    to_x
+}
+
 impl CustomOp2 for Linear {
     fn name(&self) -> &'static str {
         "linear"
@@ -56,22 +84,7 @@ impl CustomOp2 for Linear {
             candle_core::bail!("linear: input has width {input}, weight expects {weight_input}");
         }
         let (x, weight) = (slice(s1, l1)?, slice(s2, l2)?);
-        let y = if FEW_ROWS.contains(&tokens) && input > 0 {
-            few_rows(x, weight, tokens, input)
-        } else {
-            let mut y = vec![0.0; tokens * output];
-            let right = View::new(weight, output, input, input).transposed();
-            multiply(
-                &mut y,
-                output,
-                View::new(x, tokens, input, input),
-                right,
-                1.0,
-                false,
-                Threads::All(self.product.arithmetic),
-            );
-            y
-        };
+        let y = product(x, weight, tokens, input, self.product.arithmetic);
         Ok((CpuStorage::F32(y), (tokens, output).into()))
     }
 
@@ -84,13 +97,10 @@ impl CustomOp2 for Linear {
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let ((tokens, input), (output, _)) = (x.dims2()?, weight.dims2()?);
         with_values(gradient, |gradient| {
-            let gradient = View::new(gradient, tokens, output, output);
             // The first layer of a frozen base reads an embedding that no gradient reaches.
             let to_x = if x.track_op() {
                 Some(with_values(weight, |weight| {
-                    let mut to_x = vec![0.0; tokens * input];
-                    let right = View::new(weight, output, input, input);
-                    multiply(&mut to_x, input, gradient, right, 1.0, false, Threads::All(self.product.arithmetic));
+                    let to_x = to_input(gradient, weight, tokens, input, self.product.arithmetic);
                     Tensor::from_vec(to_x, (tokens, input), x.device())
                 })?)
             } else {
@@ -105,7 +115,7 @@ impl CustomOp2 for Linear {
                 multiply(
                     &mut to_weight,
                     input,
-                    gradient.transposed(),
+                    View::new(gradient, tokens, output, output).transposed(),
                     right,
                     1.0,
                     false,

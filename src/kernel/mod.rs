@@ -1,4 +1,4 @@
-//! Custom operations with a backward: linear, adapted linear, RMS norm, `SwiGLU`, rotary, tree attention, chosen-token
+//! Custom operations with a backward: linear, adapted linear, bias, RMS norm, `SwiGLU`, rotary, tree attention, chosen-token
 //! log-probability.
 //!
 //! In and out: Candle tensors. On the CPU in f32 each operation is one fused pass with its own backward; elsewhere (another
@@ -7,8 +7,10 @@
 
 mod adapted;
 mod attention;
+mod bias;
 pub mod composed;
 mod exponential;
+mod frozen;
 mod head;
 mod linear;
 mod matrix;
@@ -24,6 +26,8 @@ mod tile;
 
 pub use adapted::adapted_linear;
 pub use attention::{AttentionLayout, CachedAttention, attention};
+pub use bias::add_bias;
+pub use frozen::{FrozenWeight, frozen_linear};
 pub use head::chosen_log_probability;
 pub use linear::linear;
 pub use norm::rms_norm;

@@ -6,8 +6,9 @@ use std::path::Path;
 use candle_core::{Device, Tensor};
 use rand::RngExt as _;
 
-use super::decoder::module_path;
-use super::weights::{Weights, read_safetensors};
+use super::layer::module_path;
+use super::safetensors_file::read_safetensors;
+use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::{LoraSettings, Positive, Projection, Share};
 use crate::run::seed::Seed;

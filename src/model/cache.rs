@@ -3,7 +3,8 @@
 use candle_core::{Device, Tensor};
 use rayon::prelude::*;
 
-use super::decoder::{Decoder, Layer};
+use super::decoder::Decoder;
+use super::layer::Layer;
 use crate::error::{Error, Result};
 use crate::kernel::{self, CachedAttention, RotaryTable};
 use crate::recipe::settings::Projection;
@@ -83,9 +84,7 @@ impl Decoder {
         steps: &mut [Step<'_>],
     ) -> Result<Tensor> {
         let normed = self.norm(x, &layer.attention_norm)?;
-        let q = kernel::rotary(&self.project(layer, Projection::QProj, &normed)?, rotary)?;
-        let k = kernel::rotary(&self.project(layer, Projection::KProj, &normed)?, rotary)?;
-        let v = self.project(layer, Projection::VProj, &normed)?;
+        let (q, k, v) = self.heads(layer, &normed, rotary)?;
         let (q, k, v) = (values(&q)?, values(&k)?, values(&v)?);
         let (width, key_width) = (self.config.heads * self.config.head_size, self.config.key_value_size());
         let attention = CachedAttention {

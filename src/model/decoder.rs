@@ -6,8 +6,9 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 
 use super::adapter::{self, Adapter};
-use super::config::ModelConfig;
-use super::weights::Weights;
+use super::config::{ModelConfig, Positions};
+use super::layer::{Layer, Source, Weight};
+use super::weights::{Compact, Weights};
 use crate::error::{Error, Fault, Result};
 use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
 use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
@@ -25,21 +26,7 @@ pub enum Trainable {
     Lora(LoraSettings),
 }
 
-/// A linear layer, with an adapter where one is trained.
-#[derive(Debug, Clone)]
-pub(super) struct Linear {
-    pub(super) weight: Tensor,
-    pub(super) adapter: Option<Adapter>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Layer {
-    pub(super) attention_norm: Tensor,
-    pub(super) feed_forward_norm: Tensor,
-    pub(super) projections: BTreeMap<Projection, Linear>,
-}
-
-/// A Llama decoder. Cloning shares every tensor.
+/// A decoder of any family. Cloning shares every tensor.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     pub(super) config: ModelConfig,
@@ -66,7 +53,27 @@ impl Decoder {
         seed: Seed,
         device: &Device,
     ) -> Result<Self> {
-        let mut weights = weights.check(&config, "model")?.0;
+        Self::on_base(config, weights, Compact::default(), trainable, seed, device)
+    }
+
+    /// A decoder whose frozen projections are kept as their file stores them.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`]; a [`Fault`] if every weight is to be trained and some are compact.
+    pub fn on_base(
+        config: ModelConfig,
+        weights: Weights,
+        compact: Compact,
+        trainable: &Trainable,
+        seed: Seed,
+        device: &Device,
+    ) -> Result<Self> {
+        if *trainable == Trainable::Full && !compact.0.is_empty() {
+            return Err(Fault::new("weights that are kept as their file stores them cannot be trained")
+                .expected("adapters, or a base in f32")
+                .into());
+        }
+        let mut weights = weights.check_beside(&config, &compact, "model")?.0;
         let mut parameters = BTreeMap::new();
         if *trainable == Trainable::Full {
             for (name, tensor) in &mut weights {
@@ -75,26 +82,14 @@ impl Decoder {
                 parameters.insert(name.clone(), variable);
             }
         }
-        let mut take =
-            |name: &str| weights.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")));
-        let embedding = take("model.embed_tokens.weight")?;
-        let head = if config.tied { embedding.clone() } else { take("lm_head.weight")? };
-        let layers = (0..config.layers)
-            .map(|layer| {
-                let mut named = |name: &str| take(&format!("model.layers.{layer}.{name}.weight"));
-                let projections = Projection::ALL.into_iter().map(|projection| {
-                    Ok((projection, Linear { weight: named(module_path(projection))?, adapter: None }))
-                });
-                Ok(Layer {
-                    projections: projections.collect::<Result<_>>()?,
-                    attention_norm: named("input_layernorm")?,
-                    feed_forward_norm: named("post_attention_layernorm")?,
-                })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let norm = take("model.norm.weight")?;
         let weight_gradient =
             if *trainable == Trainable::Full { WeightGradient::Needed } else { WeightGradient::Frozen };
+        let mut source = Source { tensors: weights, compact: compact.0, gradient: weight_gradient };
+        let embedding = source.tensor("model.embed_tokens.weight")?;
+        let head = if config.tied { embedding.clone() } else { source.tensor("lm_head.weight")? };
+        let layers =
+            (0..config.layers).map(|layer| Layer::new(&config, layer, &mut source)).collect::<Result<Vec<_>>>()?;
+        let norm = source.tensor("model.norm.weight")?;
         let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
@@ -162,16 +157,7 @@ impl Decoder {
         for tensor in [&mut decoder.embedding, &mut decoder.norm, &mut decoder.head] {
             *tensor = tensor.detach();
         }
-        for layer in &mut decoder.layers {
-            layer.attention_norm = layer.attention_norm.detach();
-            layer.feed_forward_norm = layer.feed_forward_norm.detach();
-            for linear in layer.projections.values_mut() {
-                linear.weight = linear.weight.detach();
-                if let Some(adapter) = &mut linear.adapter {
-                    *adapter = adapter.detached();
-                }
-            }
-        }
+        decoder.layers = decoder.layers.iter().map(Layer::detached).collect();
         decoder
     }
 
@@ -229,12 +215,8 @@ impl Decoder {
             weights.insert("lm_head.weight".to_owned(), self.head.detach());
         }
         for (index, layer) in self.layers.iter().enumerate() {
-            let name = |inner: &str| format!("model.layers.{index}.{inner}.weight");
-            weights.insert(name("input_layernorm"), layer.attention_norm.detach());
-            weights.insert(name("post_attention_layernorm"), layer.feed_forward_norm.detach());
-            for (projection, linear) in &layer.projections {
-                weights.insert(name(module_path(*projection)), linear.merged()?);
-            }
+            let named = |(name, tensor)| (format!("model.layers.{index}.{name}"), tensor);
+            weights.extend(layer.merged()?.into_iter().map(named));
         }
         Ok(weights)
     }
@@ -274,12 +256,33 @@ impl Decoder {
 
     fn layer(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable, layout: &Arc<AttentionLayout>) -> Result<Tensor> {
         let normed = self.norm(x, &layer.attention_norm)?;
-        let q = kernel::rotary(&self.project(layer, Projection::QProj, &normed)?, rotary)?;
-        let k = kernel::rotary(&self.project(layer, Projection::KProj, &normed)?, rotary)?;
-        let v = self.project(layer, Projection::VProj, &normed)?;
+        let (q, k, v) = self.heads(layer, &normed, rotary)?;
         let attended = kernel::attention(&q, &k, &v, layout, self.config.heads, self.config.key_value_heads)?;
         let x = (x + self.project(layer, Projection::OProj, &attended)?)?;
         self.feed_forward(layer, &x)
+    }
+
+    /// Queries, keys and values of all heads; the first two normed by head and turned to their positions where the layer does
+    /// so.
+    pub(super) fn heads(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut q = self.project(layer, Projection::QProj, x)?;
+        let mut k = self.project(layer, Projection::KProj, x)?;
+        let v = self.project(layer, Projection::VProj, x)?;
+        if let Some(norms) = &layer.head_norms {
+            (q, k) = (self.norm_heads(&q, &norms.query)?, self.norm_heads(&k, &norms.key)?);
+        }
+        if layer.positions == Positions::Rotary {
+            (q, k) = (kernel::rotary(&q, rotary)?, kernel::rotary(&k, rotary)?);
+        }
+        Ok((q, k, v))
+    }
+
+    /// `x` `[tokens, heads * size]` with each head normed by itself; `weight` `[size]` is shared by the heads.
+    fn norm_heads(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let (tokens, width) = x.dims2()?;
+        let size = self.config.head_size;
+        let by_head = x.reshape((tokens * (width / size), size))?;
+        Ok(self.norm(&by_head, weight)?.reshape((tokens, width))?)
     }
 
     pub(super) fn feed_forward(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
@@ -295,16 +298,17 @@ impl Decoder {
 
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
-        Ok(match &linear.adapter {
-            Some(adapter) => kernel::adapted_linear(
-                x,
-                &linear.weight,
-                &adapter.a,
-                &adapter.b,
-                adapter.scale,
-                self.product.arithmetic,
-            )?,
-            None => kernel::linear(x, &linear.weight, self.product)?,
+        let arithmetic = self.product.arithmetic;
+        let projected = match (&linear.weight, &linear.adapter) {
+            (Weight::Trained(weight), _) => kernel::linear(x, weight, self.product)?,
+            (Weight::Frozen(weight), None) => kernel::frozen_linear(x, weight, arithmetic)?,
+            (Weight::Frozen(weight), Some(Adapter { a, b, scale })) => {
+                kernel::adapted_linear(x, weight, a, b, *scale, arithmetic)?
+            }
+        };
+        Ok(match &linear.bias {
+            Some(bias) => kernel::add_bias(&projected, bias, self.product.weight_gradient)?,
+            None => projected,
         })
     }
 
@@ -328,29 +332,6 @@ impl Decoder {
 
 fn select(hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
     Ok(hidden.index_select(&Tensor::new(rows, hidden.device())?, 0)?)
-}
-
-impl Linear {
-    fn merged(&self) -> Result<Tensor> {
-        let weight = self.weight.detach();
-        match &self.adapter {
-            None => Ok(weight),
-            Some(adapter) => adapter.merge_into(&weight),
-        }
-    }
-}
-
-/// Path of a projection within its layer.
-pub(super) fn module_path(projection: Projection) -> &'static str {
-    match projection {
-        Projection::QProj => "self_attn.q_proj",
-        Projection::KProj => "self_attn.k_proj",
-        Projection::VProj => "self_attn.v_proj",
-        Projection::OProj => "self_attn.o_proj",
-        Projection::GateProj => "mlp.gate_proj",
-        Projection::UpProj => "mlp.up_proj",
-        Projection::DownProj => "mlp.down_proj",
-    }
 }
 
 fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {

@@ -1,21 +1,26 @@
-//! GGUF files of Llama models: metadata become a config, quantised tensors become f32 under their Hugging Face names.
+//! GGUF files: metadata become a config, quantised tensors become f32 under their Hugging Face names.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
+use candle_core::Device;
 use candle_core::quantized::gguf_file::{Content, Value as Metadata};
-use candle_core::{Device, Tensor};
+use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use serde_json::{Value, json};
 
 use super::config::{ModelConfig, RopeScaling};
-use super::weights::Weights;
+use super::family::Family;
+use super::weights::{Compact, Weights};
 use crate::error::{Error, Fault, Result};
+use crate::kernel::FrozenWeight;
+use crate::recipe::settings::BaseStorage;
 
 /// Reads config and weights.
 ///
 /// # Errors
 /// A [`Fault`] for another architecture, missing metadata, or a file that is cut short.
-pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
+pub fn read(path: &Path, device: &Device, storage: BaseStorage) -> Result<(ModelConfig, Weights, Compact)> {
     let place = path.display().to_string();
     let mut file = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
     let content = Content::read(&mut file).map_err(|error| unusable(&place, &error))?;
@@ -27,24 +32,27 @@ pub fn read(path: &Path, device: &Device) -> Result<(ModelConfig, Weights)> {
         None
     };
     let config = config(&content, factors.as_deref(), &place)?;
-    let mut tensors = BTreeMap::new();
+    let (mut weights, mut compact) = (Weights(BTreeMap::new()), Compact::default());
     let names: BTreeSet<&String> = content.tensor_infos.keys().filter(|name| *name != FACTORS).collect();
     for name in names {
         let Some(target) = hugging_face_name(name) else {
-            return Err(Fault::new(format!("tensor `{name}` belongs to no Llama decoder")).at(&place).into());
+            let kind = config.family.model_type();
+            return Err(Fault::new(format!("tensor `{name}` belongs to no `{kind}` decoder")).at(&place).into());
         };
-        let tensor = content
-            .tensor(&mut file, name, device)
-            .and_then(|tensor| tensor.dequantize(device))
-            .map_err(|error| unusable(&place, &error))?;
-        let tensor = if target.ends_with("q_proj.weight") || target.ends_with("k_proj.weight") {
-            to_half_rotated(&tensor, config.head_size)?
+        let tensor = content.tensor(&mut file, name, device).map_err(|error| unusable(&place, &error))?;
+        let is_turned = ["self_attn.q_proj.", "self_attn.k_proj."].iter().any(|part| target.contains(part));
+        let tensor = if is_turned && config.family.is_turned_in_gguf() {
+            to_half_rotated(tensor, config.head_size, device)?
         } else {
             tensor
         };
-        tensors.insert(target, tensor);
+        if storage == BaseStorage::AsStored && tensor.dtype() != GgmlDType::F32 && Compact::takes(&target) {
+            compact.0.insert(target, FrozenWeight::Blocks(Arc::new(tensor)));
+        } else {
+            weights.0.insert(target, tensor.dequantize(device).map_err(|error| unusable(&place, &error))?);
+        }
     }
-    Ok((config, Weights(tensors)))
+    Ok((config, weights, compact))
 }
 
 /// Llama 3's frequency scaling as GGUF keeps it: a divisor of each pair's frequency.
@@ -59,19 +67,16 @@ fn unusable(place: &str, error: &candle_core::Error) -> Error {
 }
 
 fn config(content: &Content, factors: Option<&[f32]>, place: &str) -> Result<ModelConfig> {
-    let metadata = &content.metadata;
-    let architecture = metadata.get("general.architecture").and_then(|value| value.to_string().ok());
-    if architecture.map(String::as_str) != Some("llama") {
-        let got = architecture.map_or("none", String::as_str);
-        return Err(Fault::new("unsupported GGUF architecture").at(place).got(got).expected("`llama`").into());
-    }
-    let scaling = metadata.get("llama.rope.scaling.type").and_then(|value| value.to_string().ok());
-    if let Some(kind) = scaling.filter(|kind| *kind != "none") {
+    let text = |key: &str| content.metadata.get(key).and_then(|value| value.to_string().ok()).map(String::as_str);
+    let architecture = text("general.architecture").unwrap_or("none");
+    let Some(family) = Family::ALL.into_iter().find(|family| family.model_type() == architecture) else {
+        let fault = Fault::new("unsupported GGUF architecture").at(place).got(architecture).expected(Family::listed());
+        return Err(fault.hint("other architectures do not load, whatever their file format").into());
+    };
+    if let Some(kind) = text(&format!("{architecture}.rope.scaling.type")).filter(|kind| *kind != "none") {
         return Err(Fault::new("unsupported rope scaling").at(place).got(kind).expected("none").into());
     }
-    let vocabulary = content.tensor_infos.get("token_embd.weight").and_then(|info| info.shape.dims().first().copied());
-    let tied = !content.tensor_infos.contains_key("output.weight");
-    let mut json = config_json(metadata, vocabulary, tied);
+    let mut json = config_json(content, family);
     let config = ModelConfig::from_json(json.clone(), place)?;
     let Some(factors) = factors else { return Ok(config) };
     json["rope_scaling"] = scaling_of(factors, &config).ok_or_else(|| {
@@ -108,36 +113,50 @@ fn scaling_of(factors: &[f32], config: &ModelConfig) -> Option<Value> {
     })
 }
 
-fn config_json(metadata: &HashMap<String, Metadata>, vocabulary: Option<usize>, tied: bool) -> Value {
-    let whole = |key: &str| metadata.get(key).and_then(whole_number);
-    let number = |key: &str| metadata.get(key).and_then(|value| value.to_f32().ok()).map(shortest);
-    let end = whole("tokenizer.ggml.eos_token_id");
-    json!({
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+fn config_json(content: &Content, family: Family) -> Value {
+    let metadata = &content.metadata;
+    let own = |key: &str| metadata.get(&format!("{}.{key}", family.model_type()));
+    let size = |key: &str| own(key).and_then(whole_number);
+    let number = |key: &str| own(key).and_then(|value| value.to_f32().ok()).map(shortest);
+    let token = |key: &str| metadata.get(&format!("tokenizer.ggml.{key}_token_id")).and_then(whole_number);
+    let has = |tensor: &str| content.tensor_infos.contains_key(tensor);
+    let end = token("eos");
+    let mut json = json!({
+        "architectures": [family.architecture()],
+        "model_type": family.model_type(),
         "hidden_act": "silu",
-        "attention_bias": false,
         "attention_dropout": 0.0,
-        "mlp_bias": false,
-        "bos_token_id": whole("tokenizer.ggml.bos_token_id"),
+        "bos_token_id": token("bos"),
         "eos_token_id": end,
-        "pad_token_id": whole("tokenizer.ggml.padding_token_id").or(end),
-        "hidden_size": whole("llama.embedding_length"),
-        "intermediate_size": whole("llama.feed_forward_length"),
-        "num_hidden_layers": whole("llama.block_count"),
-        "num_attention_heads": whole("llama.attention.head_count"),
-        "num_key_value_heads": whole("llama.attention.head_count_kv"),
-        "head_dim": whole("llama.attention.key_length").or_else(|| whole("llama.rope.dimension_count")),
-        "max_position_embeddings": whole("llama.context_length"),
-        "rms_norm_eps": number("llama.attention.layer_norm_rms_epsilon"),
-        "rope_theta": number("llama.rope.freq_base").unwrap_or(10_000.0),
+        "pad_token_id": token("padding").or(end),
+        "hidden_size": size("embedding_length"),
+        "intermediate_size": size("feed_forward_length"),
+        "num_hidden_layers": size("block_count"),
+        "num_attention_heads": size("attention.head_count"),
+        "num_key_value_heads": size("attention.head_count_kv"),
+        "head_dim": size("attention.key_length").or_else(|| size("rope.dimension_count")),
+        "max_position_embeddings": size("context_length"),
+        "rms_norm_eps": number("attention.layer_norm_rms_epsilon"),
+        "rope_theta": number("rope.freq_base").unwrap_or(10_000.0),
         "rope_scaling": null,
         "initializer_range": 0.02,
-        "tie_word_embeddings": tied,
-        "vocab_size": vocabulary,
+        "tie_word_embeddings": !has("output.weight"),
+        "vocab_size": content.tensor_infos.get("token_embd.weight").and_then(|info| info.shape.dims().first()),
         "torch_dtype": "float32",
         "use_cache": true,
-    })
+    });
+    if family != Family::Qwen2 {
+        json["attention_bias"] = has("blk.0.attn_output.bias").into();
+    }
+    if matches!(family, Family::Llama | Family::SmolLm3) {
+        json["mlp_bias"] = has("blk.0.ffn_down.bias").into();
+    }
+    if json["head_dim"].is_null() {
+        // Files of other writers leave it out: the width over the heads, whatever the family's own default.
+        let heads = size("attention.head_count").filter(|heads| *heads > 0);
+        json["head_dim"] = size("embedding_length").zip(heads).map(|(width, heads)| width / heads).into();
+    }
+    json
 }
 
 fn whole_number(value: &Metadata) -> Option<u64> {
@@ -157,26 +176,41 @@ fn hugging_face_name(name: &str) -> Option<String> {
         _ => {}
     }
     let (layer, rest) = name.strip_prefix("blk.")?.split_once('.')?;
-    let inner = match rest.strip_suffix(".weight")? {
+    let (inner, kind) = rest.rsplit_once('.')?;
+    let inner = match inner {
         "attn_norm" => "input_layernorm",
         "ffn_norm" => "post_attention_layernorm",
         "attn_q" => "self_attn.q_proj",
         "attn_k" => "self_attn.k_proj",
         "attn_v" => "self_attn.v_proj",
         "attn_output" => "self_attn.o_proj",
+        "attn_q_norm" => "self_attn.q_norm",
+        "attn_k_norm" => "self_attn.k_norm",
         "ffn_gate" => "mlp.gate_proj",
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",
         _ => return None,
     };
-    Some(format!("model.layers.{layer}.{inner}.weight"))
+    matches!(kind, "weight" | "bias").then(|| format!("model.layers.{layer}.{inner}.{kind}"))
 }
 
 /// GGUF stores the rows of a head for rotary over neighbours (0, 1), (2, 3), ...; Hugging Face pairs i with i + size / 2.
-/// `[heads, size / 2, 2, input] -> [heads, 2, size / 2, input]`
-fn to_half_rotated(tensor: &Tensor, head_size: usize) -> Result<Tensor> {
-    let (output, input) = tensor.dims2()?;
-    let heads = output / head_size;
-    let split = tensor.reshape((heads, head_size / 2, 2, input))?;
-    Ok(split.transpose(1, 2)?.contiguous()?.reshape((output, input))?)
+/// `[heads, size / 2, 2, input] -> [heads, 2, size / 2, input]`; a bias has no `input`. A row's blocks stay as they are.
+fn to_half_rotated(tensor: QTensor, head_size: usize, device: &Device) -> Result<QTensor> {
+    let rows = tensor.shape().dims().first().copied().unwrap_or(0);
+    let bytes = tensor.data()?;
+    let width = bytes.len().checked_div(rows).unwrap_or(0);
+    // Another shape than the config's is named when all tensors are checked.
+    if !rows.is_multiple_of(head_size) || width * rows != bytes.len() {
+        return Ok(tensor);
+    }
+    let half = head_size / 2;
+    let mut turned = Vec::with_capacity(bytes.len());
+    for row in 0..rows {
+        let (head, place) = (row / head_size, row % head_size);
+        let from = head * head_size + 2 * (place % half) + place / half;
+        turned.extend_from_slice(&bytes[from * width..(from + 1) * width]);
+    }
+    let storage = QStorage::from_data(turned.into(), device, tensor.dtype())?;
+    Ok(QTensor::new(storage, tensor.shape().clone())?)
 }

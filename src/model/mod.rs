@@ -1,4 +1,4 @@
-//! A differentiable Llama-family decoder, its weights (safetensors, GGUF, hub) and adapters.
+//! A differentiable decoder of the Llama, Qwen 2, Qwen 3 and `SmolLM3` families, its weights (safetensors, GGUF, hub) and adapters.
 //!
 //! In: a model source and a packed sequence of tokens. Out: hidden states, logits, log-probabilities with gradients, and
 //! decoding over a key-value cache. The stock decoders of candle-transformers drop gradients and return the last position only;
@@ -8,16 +8,21 @@ mod adapter;
 mod cache;
 mod config;
 mod decoder;
+mod family;
+mod fields;
 mod gguf;
+mod layer;
+mod safetensors_file;
 mod source;
 mod weights;
 
 pub use adapter::{AdapterConfig, read_adapter};
 pub use cache::{KeyValueCache, Step};
-pub use config::{ModelConfig, RopeScaling};
+pub use config::{ModelConfig, Positions, RopeScaling};
 pub use decoder::{Decoder, Trainable};
+pub use family::Family;
 pub use source::{LocalModel, ModelSource};
-pub use weights::Weights;
+pub use weights::{Compact, Weights};
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor};

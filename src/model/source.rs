@@ -8,8 +8,9 @@ use hf_hub::{Cache, CacheRepo, Repo};
 
 use super::config::ModelConfig;
 use super::gguf;
-use super::weights::{self, Weights};
+use super::weights::{self, Compact, Weights};
 use crate::error::{Error, Fault, Result};
+use crate::recipe::settings::BaseStorage;
 
 /// A model as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,20 +77,30 @@ impl ModelSource {
 }
 
 impl LocalModel {
-    /// Reads config and weights, checked against each other.
+    /// Reads config and weights in f32, checked against each other.
     ///
     /// # Errors
     /// A [`Fault`] naming file and reason.
     pub fn read(&self, device: &Device) -> Result<(ModelConfig, Weights)> {
-        let place = self.path.display().to_string();
-        let (config, weights) = if self.path.is_dir() {
-            let config = ModelConfig::read(&self.path.join("config.json"))?;
-            (config, Weights::read_folder(&self.path, device)?)
-        } else {
-            gguf::read(&self.path, device)?
-        };
-        let weights = weights.check(&config, &place)?;
+        let (config, weights, _) = self.read_as(device, BaseStorage::F32)?;
         Ok((config, weights))
+    }
+
+    /// Reads config and weights, projections apart where they are to be kept as the file stores them.
+    ///
+    /// # Errors
+    /// A [`Fault`] naming file and reason.
+    pub fn read_as(&self, device: &Device, storage: BaseStorage) -> Result<(ModelConfig, Weights, Compact)> {
+        let place = self.path.display().to_string();
+        let (config, weights, compact) = if self.path.is_dir() {
+            let config = ModelConfig::read(&self.path.join("config.json"))?;
+            let (weights, compact) = Weights::read_folder_as(&self.path, device, storage)?;
+            (config, weights, compact)
+        } else {
+            gguf::read(&self.path, device, storage)?
+        };
+        let weights = weights.check_beside(&config, &compact, &place)?;
+        Ok((config, weights, compact))
     }
 }
 

@@ -111,6 +111,7 @@ impl Pipeline<'_> {
 fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path, inputs: &str) -> Result<Job<'job>> {
     let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
     job.lora = recipe.model.lora.as_ref();
+    job.base_storage = recipe.model.base_storage;
     let mark = out.join(MARK);
     let is_same = std::fs::read_to_string(&mark).is_ok_and(|marked| marked == inputs);
     job.start = if is_same { Start::Resume } else { Start::Fresh };

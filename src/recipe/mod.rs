@@ -25,8 +25,8 @@ pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 use section::Section;
 use settings::{
-    Answers, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share,
-    TrainSettings,
+    Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings,
+    Share, TrainSettings,
 };
 
 /// A whole recipe, resolved: no default left implicit.
@@ -59,8 +59,16 @@ pub struct ModelSettings {
     pub source: String,
     /// Shape of the model made from nothing; only with `source = "scratch"`.
     pub scratch: Option<Shape>,
+    /// How the base is held while adapters are trained on it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub base_storage: BaseStorage,
     /// Adapters; absent trains every weight.
     pub lora: Option<LoraSettings>,
+}
+
+/// Left out of resolved recipes, whose digests stay those of before the key.
+fn is_default(storage: &BaseStorage) -> bool {
+    *storage == BaseStorage::default()
 }
 
 /// What is evaluated.
@@ -255,6 +263,12 @@ fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Mo
     let source: Option<String> = section.require("source", "a folder, a .gguf file, a hub id, or `scratch`");
     let lora = section.table("lora");
     let scratch = section.table("scratch");
+    let base_storage = section.take_or("base_storage", BaseStorage::default());
+    if base_storage != BaseStorage::default() && lora.is_none() {
+        section.fault(Fault::new(
+            "`model.base_storage = \"as-stored\"` needs `[model.lora]`: every weight is trained in f32",
+        ));
+    }
     if scratch.is_some() && source.as_deref() != Some(SCRATCH) {
         section.fault(Fault::new("`model.scratch` needs `model.source = \"scratch\"`"));
     }
@@ -270,7 +284,7 @@ fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Mo
     section.finish();
     let scratch = is_scratch.then(|| read_scratch(scratch.unwrap_or_default(), faults));
     let lora = lora.map(|table| read_lora(table, faults));
-    Some(ModelSettings { source: source?, scratch, lora: optional(lora)? })
+    Some(ModelSettings { source: source?, scratch, base_storage, lora: optional(lora)? })
 }
 
 /// The source that asks for a randomly initialised model.

@@ -154,6 +154,17 @@ pub enum Arithmetic {
     Bf16,
 }
 
+/// How the frozen base of an adapter is held in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaseStorage {
+    /// In f32.
+    #[default]
+    F32,
+    /// Projections as the model's file has them (bf16, f16, or GGUF's blocks), widened one by one for each use.
+    AsStored,
+}
+
 /// Learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -79,7 +79,7 @@ impl ChatTokenizer {
 
     /// The prompt's text as a prefix of the full text. Where the generation prompt is none (it may open a block that the
     /// finished turn does not have), the longest common prefix serves, as long as it holds the whole conversation.
-    fn anchor(&self, messages: &[Message], full_text: &str, answer: &str) -> Result<String> {
+    pub(super) fn anchor(&self, messages: &[Message], full_text: &str, answer: &str) -> Result<String> {
         let prompt_text = self.render_prompt(messages)?;
         if full_text.starts_with(&prompt_text) {
             return Ok(prompt_text);
@@ -119,7 +119,7 @@ impl ChatTokenizer {
     }
 }
 
-fn common_prefix<'a>(left: &str, right: &'a str) -> &'a str {
+pub(super) fn common_prefix<'a>(left: &str, right: &'a str) -> &'a str {
     let shared = left.chars().zip(right.chars()).take_while(|(left, right)| left == right);
     &right[..shared.map(|(_, character)| character.len_utf8()).sum()]
 }

@@ -17,6 +17,40 @@ use crate::error::{Error, Fault, Result};
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
+/// How text is cut before merging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// Every digit is a word of its own, then GPT-2's byte-level words.
+    SmolLm,
+    /// Qwen 2 to 3: words with one sign before them, single digits; text is first composed (NFC).
+    Qwen2,
+    /// Llama 3: the same with digits in threes; a word that is itself a token is not merged.
+    Llama3,
+}
+
+impl Cut {
+    fn pre_tokenizer(self) -> Value {
+        let digits = match self {
+            Self::SmolLm => {
+                return json!({"type": "Sequence", "pretokenizers": [
+                    {"type": "Digits", "individual_digits": true},
+                    {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+                ]});
+            }
+            Self::Qwen2 => r"\p{N}",
+            Self::Llama3 => r"\p{N}{1,3}",
+        };
+        // As in the tokenizer.json of either family.
+        let words = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+";
+        let rest = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+        let pattern = format!("{words}|{digits}|{rest}");
+        json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+        ]})
+    }
+}
+
 struct Source<'a> {
     metadata: &'a HashMap<String, Metadata>,
     place: String,
@@ -43,7 +77,9 @@ impl Source<'_> {
                 .hint("start from an instruction-tuned model")
         })?;
         let special_tokens = self.special_tokens(&tokens);
-        let config = config_json(&special_tokens, template, self.id("llama.context_length"));
+        let architecture = self.text("general.architecture").unwrap_or_default();
+        let context_length = self.id(&format!("{architecture}.context_length"));
+        let config = config_json(&special_tokens, template, context_length);
         let files = [
             ("chat_template.jinja", template.to_owned()),
             ("tokenizer.json", text),
@@ -69,6 +105,7 @@ impl Source<'_> {
                 .hint("use the model's safetensors folder, which brings its own tokenizer.json")
                 .into());
         }
+        let cut = self.cut()?;
         let vocabulary: serde_json::Map<String, Value> =
             tokens.iter().enumerate().map(|(id, token)| ((*token).to_owned(), id.into())).collect();
         let merges = self.texts("tokenizer.ggml.merges")?;
@@ -79,13 +116,13 @@ impl Source<'_> {
             "truncation": null,
             "padding": null,
             "added_tokens": self.added_tokens(tokens),
-            "normalizer": null,
-            "pre_tokenizer": self.pre_tokenizer()?,
+            "normalizer": (cut == Cut::Qwen2).then(|| json!({"type": "NFC"})),
+            "pre_tokenizer": cut.pre_tokenizer(),
             "post_processor": null,
             "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
             "model": {
                 "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": cut == Cut::Llama3,
                 "vocab": vocabulary, "merges": merges,
             },
         }))
@@ -103,17 +140,15 @@ impl Source<'_> {
             .collect()
     }
 
-    /// `smollm`: every digit is a word of its own, then GPT-2's byte-level words.
-    fn pre_tokenizer(&self) -> Result<Value> {
+    fn cut(&self) -> Result<Cut> {
         match self.text("tokenizer.ggml.pre").unwrap_or("default") {
-            "smollm" | "default" => Ok(json!({"type": "Sequence", "pretokenizers": [
-                {"type": "Digits", "individual_digits": true},
-                {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-            ]})),
+            "smollm" | "default" => Ok(Cut::SmolLm),
+            "qwen2" => Ok(Cut::Qwen2),
+            "llama-bpe" => Ok(Cut::Llama3),
             other => Err(self
                 .fault("the way this tokenizer cuts text is not known")
                 .got(other)
-                .expected("`smollm` or `default` in `tokenizer.ggml.pre`")
+                .expected("`smollm`, `qwen2`, `llama-bpe` or `default` in `tokenizer.ggml.pre`")
                 .hint("use the model's safetensors folder, which brings its own tokenizer.json")
                 .into()),
         }

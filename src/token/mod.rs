@@ -3,6 +3,7 @@
 //! In: a Hugging Face folder or a GGUF file, and chat messages. Out: prompts and answers as token ids, and [`pack`]ed
 //! trees of them. Rendering equals that of `transformers`: the goldens in `tests/cases/token` were made with it.
 
+mod conversation;
 mod encode;
 mod folder;
 mod gguf;
@@ -17,6 +18,7 @@ use tokenizers::Tokenizer;
 
 use crate::dataset::Message;
 use crate::error::{Error, Fault, Result};
+pub use conversation::EncodedConversation;
 pub use encode::EncodedAnswer;
 pub use pack::{Packed, PackedSequence, Segment, Tree, pack};
 use template::{ChatTemplate, Ending, SpecialTokens};

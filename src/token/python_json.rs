@@ -1,4 +1,4 @@
-//! `tojson` for chat templates: the text that Python's `json.dumps(value, ensure_ascii=False)` gives.
+//! `tojson` for chat templates: the text that Python's `json.dumps` gives.
 //!
 //! Unlike the forms of `serde_json`: `", "` and `": "` as separators, Python's `repr` of floats. Unlike Jinja's own filter:
 //! no HTML escaping and no sorting, which is what `transformers` installs.
@@ -18,22 +18,71 @@ pub(super) enum Layout {
     Indented(usize),
 }
 
-/// The text of `json.dumps(value, ensure_ascii=False, indent=...)`.
-pub(super) fn dumps<T: Serialize + ?Sized>(value: &T, layout: Layout) -> serde_json::Result<String> {
+/// In which order an object's keys come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// As the value has them.
+    AsGiven,
+    /// By name.
+    Sorted,
+}
+
+/// Which characters stand for themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Characters {
+    /// All that JSON allows.
+    All,
+    /// Those of ASCII; others as `\uXXXX`.
+    Ascii,
+}
+
+/// The arguments of `json.dumps`.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    pub(super) layout: Layout,
+    pub(super) keys: Keys,
+    pub(super) characters: Characters,
+    pub(super) item_separator: String,
+    pub(super) key_separator: String,
+}
+
+impl Options {
+    /// Python's defaults for a layout, with `ensure_ascii` off.
+    pub(super) fn new(layout: Layout) -> Self {
+        let item_separator = if layout == Layout::Line { ", " } else { "," };
+        Self {
+            layout,
+            keys: Keys::AsGiven,
+            characters: Characters::All,
+            item_separator: item_separator.to_owned(),
+            key_separator: ": ".to_owned(),
+        }
+    }
+}
+
+/// The text of `json.dumps`.
+pub(super) fn dumps<T: Serialize + ?Sized>(value: &T, options: &Options) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, PythonFormatter { layout, depth: 0, empty: true }))?;
+    let mut serializer = Serializer::with_formatter(&mut bytes, PythonFormatter { options, depth: 0, empty: true });
+    if options.keys == Keys::Sorted {
+        let mut value = serde_json::to_value(value)?;
+        value.sort_all_objects();
+        value.serialize(&mut serializer)?;
+    } else {
+        value.serialize(&mut serializer)?;
+    }
     // The serializer writes only whole UTF-8 strings.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-struct PythonFormatter {
-    layout: Layout,
+struct PythonFormatter<'a> {
+    options: &'a Options,
     depth: usize,
     /// Whether the innermost open container has no item yet.
     empty: bool,
 }
 
-impl PythonFormatter {
+impl PythonFormatter<'_> {
     fn open<W: io::Write + ?Sized>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.depth += 1;
         self.empty = true;
@@ -51,23 +100,21 @@ impl PythonFormatter {
 
     fn item<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         self.empty = false;
-        match (first, self.layout) {
-            (true, _) => {}
-            (false, Layout::Line) => writer.write_all(b", ")?,
-            (false, Layout::Indented(_)) => writer.write_all(b",")?,
+        if !first {
+            writer.write_all(self.options.item_separator.as_bytes())?;
         }
         self.break_line(writer)
     }
 
     fn break_line<W: io::Write + ?Sized>(&self, writer: &mut W) -> io::Result<()> {
-        match self.layout {
+        match self.options.layout {
             Layout::Line => Ok(()),
             Layout::Indented(width) => write!(writer, "\n{:1$}", "", width * self.depth),
         }
     }
 }
 
-impl Formatter for PythonFormatter {
+impl Formatter for PythonFormatter<'_> {
     fn write_f32<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
         writer.write_all(float_repr(f64::from(value)).as_bytes())
     }
@@ -93,7 +140,23 @@ impl Formatter for PythonFormatter {
         self.item(writer, first)
     }
     fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(b": ")
+        writer.write_all(self.options.key_separator.as_bytes())
+    }
+    fn write_string_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if self.options.characters == Characters::All || fragment.is_ascii() {
+            return writer.write_all(fragment.as_bytes());
+        }
+        for character in fragment.chars() {
+            let mut units = [0; 2];
+            if character.is_ascii() {
+                write!(writer, "{character}")?;
+                continue;
+            }
+            for unit in character.encode_utf16(&mut units) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +220,7 @@ mod tests {
         for golden in goldens.json {
             let value: serde_json::Value = serde_json::from_str(&golden.value).unwrap();
             let layout = golden.indent.map_or(Layout::Line, Layout::Indented);
-            assert_eq!(dumps(&value, layout).unwrap(), golden.text);
+            assert_eq!(dumps(&value, &Options::new(layout)).unwrap(), golden.text);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::dataset::{PreferencePair, SftRow};
 use crate::error::Result;
 use crate::loss::PreferenceObjective;
 use crate::model::with_big_stack;
-use crate::recipe::settings::{DpoSettings, LoraSettings, SftSettings};
+use crate::recipe::settings::{BaseStorage, DpoSettings, LoraSettings, SftSettings};
 use crate::run::interrupt;
 use crate::run::seed::Seed;
 
@@ -29,6 +29,8 @@ pub struct Job<'a> {
     pub model_name: &'a str,
     /// Adapters; `None` trains every weight.
     pub lora: Option<&'a LoraSettings>,
+    /// How the base under adapters is held.
+    pub base_storage: BaseStorage,
     /// Seed of the run.
     pub seed: Seed,
     /// Where to compute.
@@ -63,6 +65,7 @@ impl<'a> Job<'a> {
             model,
             model_name,
             lora: None,
+            base_storage: BaseStorage::F32,
             seed,
             device: &Device::Cpu,
             out,

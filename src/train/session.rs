@@ -55,15 +55,15 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let begun = Instant::now();
         let started_at = jiff::Timestamp::now().to_string();
-        let source = SourceModel::open(job.model, job.device)?;
+        let source = SourceModel::open_as(job.model, job.device, job.base_storage)?;
         let limit = settings.max_tokens.get().min(source.config.context);
         let encoded = encode(&source.tokenizer, limit)?;
-        let model_digest = source.digest();
+        let model_digest = source.digest()?;
         let reference_digest = digest::of_value(&(&model_digest, data_digest(&encoded)?))?;
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
-        let SourceModel { config, weights, tokenizer, generation_config } = source;
-        let decoder = Decoder::new(config.clone(), weights, &trainable, job.seed, job.device)?
+        let SourceModel { config, weights, compact, tokenizer, generation_config } = source;
+        let decoder = Decoder::on_base(config.clone(), weights, compact, &trainable, job.seed, job.device)?
             .with_arithmetic(settings.arithmetic);
         if decoder.parameters().is_empty() {
             return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor, Var};
 use rand::RngExt as _;
-use topalign::kernel::{self, AttentionLayout, RotaryTable, WeightGradient, composed};
+use topalign::kernel::{self, AttentionLayout, FrozenWeight, RotaryTable, WeightGradient, composed};
 use topalign::recipe::settings::Arithmetic;
 use topalign::run::seed::Seed;
 
@@ -56,9 +57,42 @@ fn a_frozen_weight_gets_no_gradient() {
 fn adapted_linear_agrees_with_its_parts() {
     let (x, w) = (random("x", &[33, 24]), random("w", &[40, 24]));
     let (a, b) = (random("a", &[4, 24]), random("b", &[40, 4]));
-    let fused = kernel::adapted_linear(&x, &w, &a, &b, 2.0, Arithmetic::F32).unwrap();
+    let fused = kernel::adapted_linear(&x, &FrozenWeight::new(&w), &a, &b, 2.0, Arithmetic::F32).unwrap();
     let parts = composed::adapted_linear(&x, &w.as_tensor().detach(), &a, &b, 2.0).unwrap();
     assert_same("adapted", &[&x, &a, &b], &fused, &parts);
+}
+
+#[test]
+fn a_bias_agrees_with_its_definition_and_a_frozen_one_gets_no_gradient() {
+    let (x, bias) = (random("x", &[70, 48]), random("bias", &[48]));
+    let fused = kernel::add_bias(&x, &bias, WeightGradient::Needed).unwrap();
+    assert_same("bias", &[&x, &bias], &fused, &composed::add_bias(&x, &bias).unwrap());
+    let frozen = kernel::add_bias(&x, &bias, WeightGradient::Frozen).unwrap();
+    assert!(frozen.sum_all().unwrap().backward().unwrap().get(&bias).is_none());
+    assert!(kernel::add_bias(&x, &random("narrow", &[47]), WeightGradient::Needed).is_err());
+}
+
+#[test]
+fn frozen_weights_multiply_as_their_wide_values_do_however_they_are_held() {
+    let (x, weight) = (random("x", &[70, 64]), random("w", &[24, 64]));
+    let blocks = QTensor::quantize(weight.as_tensor(), GgmlDType::Q8_0).unwrap();
+    let held = [
+        FrozenWeight::new(&weight),
+        FrozenWeight::new(&weight.to_dtype(DType::BF16).unwrap()),
+        FrozenWeight::Blocks(Arc::new(blocks)),
+    ];
+    let bytes: Vec<usize> = held.iter().map(FrozenWeight::bytes).collect();
+    assert_eq!(bytes, [24 * 64 * 4, 24 * 64 * 2, 24 * 64 * 34 / 32]);
+    for weight in held {
+        let wide = weight.widened().unwrap();
+        let fused = kernel::frozen_linear(&x, &weight, Arithmetic::F32).unwrap();
+        assert_same("frozen", &[&x], &fused, &composed::linear(&x, &wide).unwrap());
+        let (a, b) = (random("a", &[3, 64]), random("b", &[24, 3]));
+        let fused = kernel::adapted_linear(&x, &weight, &a, &b, 2.0, Arithmetic::F32).unwrap();
+        let parts = composed::adapted_linear(&x, &wide, &a, &b, 2.0).unwrap();
+        assert_same("adapted", &[&x, &a, &b], &fused, &parts);
+    }
+    assert!(kernel::frozen_linear(&x, &FrozenWeight::new(&random("w", &[24, 63])), Arithmetic::F32).is_err());
 }
 
 #[test]
@@ -162,7 +196,7 @@ fn every_gradient_agrees_with_finite_differences() {
     assert_finite_differences("linear", &[&x, &w], &|t| kernel::linear(&t[0], &t[1], WeightGradient::Needed).unwrap());
     let (a, b) = (random("a", &[2, 8]), random("b", &[6, 2]));
     assert_finite_differences("adapted", &[&x, &a, &b], &|t| {
-        kernel::adapted_linear(&t[0], &w, &t[1], &t[2], 1.5, Arithmetic::F32).unwrap()
+        kernel::adapted_linear(&t[0], &FrozenWeight::new(&w), &t[1], &t[2], 1.5, Arithmetic::F32).unwrap()
     });
     let scale = random("scale", &[8]);
     assert_finite_differences("norm", &[&x, &scale], &|t| {
@@ -194,7 +228,7 @@ fn an_input_that_nothing_trains_gets_no_gradient() {
         (random("x", &[5, 8]).detach(), random("w", &[3, 8]), random("a", &[2, 8]), random("b", &[3, 2]));
     for y in [
         kernel::linear(&x, &w, WeightGradient::Needed).unwrap(),
-        kernel::adapted_linear(&x, &w.detach(), &a, &b, 1.0, Arithmetic::F32).unwrap(),
+        kernel::adapted_linear(&x, &FrozenWeight::new(&w), &a, &b, 1.0, Arithmetic::F32).unwrap(),
     ] {
         let gradients = y.sum_all().unwrap().backward().unwrap();
         assert!(gradients.get(&x).is_none());
@@ -225,7 +259,15 @@ fn shapes_that_do_not_fit_are_errors() {
     let (x, w) = (random("x", &[5, 8]), random("w", &[3, 9]));
     assert!(kernel::linear(&x, &w, WeightGradient::Needed).is_err());
     assert!(
-        kernel::adapted_linear(&x, &w, &random("a", &[2, 8]), &random("b", &[3, 2]), 1.0, Arithmetic::F32).is_err()
+        kernel::adapted_linear(
+            &x,
+            &FrozenWeight::new(&w),
+            &random("a", &[2, 8]),
+            &random("b", &[3, 2]),
+            1.0,
+            Arithmetic::F32
+        )
+        .is_err()
     );
     assert!(kernel::rms_norm(&x, &random("scale", &[9]), 1e-5, WeightGradient::Needed).is_err());
     assert!(kernel::swiglu(&x, &random("up", &[8, 5])).is_err());

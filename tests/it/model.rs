@@ -1,6 +1,7 @@
 //! Claims about `model`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
+mod families;
 mod files;
 
 use std::collections::BTreeMap;

@@ -84,6 +84,62 @@ fn prompts_equal_those_of_transformers() {
     }
 }
 
+#[derive(Deserialize)]
+struct TemplateCases {
+    conversations: std::collections::BTreeMap<String, Conversation>,
+    masks: Vec<Mask>,
+}
+
+#[derive(Deserialize)]
+struct Conversation {
+    messages: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct Mask {
+    template: String,
+    conversation: String,
+    ids: Vec<u32>,
+    mask: Vec<u8>,
+}
+
+#[test]
+fn generation_marks_give_the_ids_and_assistant_masks_of_transformers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/templates");
+    let cases: TemplateCases = serde_json::from_slice(&std::fs::read(folder.join("cases.json")).unwrap()).unwrap();
+    assert!(cases.masks.len() > 10);
+    for case in cases.masks {
+        let template = std::fs::read_to_string(folder.join(format!("{}.jinja", case.template))).unwrap();
+        let messages: Vec<Message> =
+            serde_json::from_value(cases.conversations[&case.conversation].messages.clone()).unwrap();
+        let encoded = tiny_with(&template).encode_conversation(&messages).unwrap();
+        let name = format!("{}, {}", case.template, case.conversation);
+        assert_eq!(encoded.ids, case.ids, "{name}");
+        assert_eq!(encoded.spoken.iter().map(|spoken| u8::from(*spoken)).collect::<Vec<_>>(), case.mask, "{name}");
+    }
+}
+
+#[test]
+fn without_marks_every_assistant_turn_is_marked_from_its_first_word_to_its_terminator() {
+    let tokenizer = tiny();
+    let messages = [user()[0].clone(), Message::assistant("Paid."), user()[0].clone(), Message::assistant("Done.")];
+    let encoded = tokenizer.encode_conversation(&messages).unwrap();
+    let spoken: Vec<u32> =
+        encoded.ids.iter().zip(&encoded.spoken).filter(|(_, spoken)| **spoken).map(|(&id, _)| id).collect();
+    assert_eq!(tokenizer.decode_verbatim(&spoken).unwrap(), "Paid.<|im_end|>Done.<|im_end|>");
+    let answer = tokenizer.encode_answer(&messages[..3], "Done.").unwrap();
+    assert!(spoken.ends_with(&answer.answer));
+}
+
+#[test]
+fn a_conversation_in_which_the_assistant_says_nothing_or_is_rewritten_is_refused() {
+    assert_eq!(tiny().encode_conversation(&user()).unwrap_err().exit_status(), 2);
+    let rewriting = "{% for m in messages %}{{ m.role }}:{{ m.content if loop.last else m.content | upper }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+    let messages = [user()[0].clone(), Message::assistant("Paid."), user()[0].clone()];
+    let error = tiny_with(rewriting).encode_conversation(&messages).unwrap_err();
+    assert!(error.exit_status() == 2 && error.to_string().contains("earlier turns differently"), "{error}");
+}
+
 #[test]
 fn texts_survive_encoding_and_decoding() {
     let tokenizer = tiny();
@@ -276,25 +332,55 @@ fn tiny_gguf(path: &Path, pre: &str) {
         .map(|(token, id)| (id.as_u64().unwrap(), token.clone()))
         .collect();
     tokens.sort();
-    let text = |text: &str| Metadata::String(text.to_owned());
-    let texts = |texts: Vec<String>| Metadata::Array(texts.into_iter().map(Metadata::String).collect());
     let merges = rules["model"]["merges"].as_array().unwrap();
     let merges = merges.iter().map(|pair| format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()));
-    let kinds = (0..tokens.len()).map(|id| Metadata::I32(if id < 3 { 3 } else { 1 })).collect();
     let template = std::fs::read_to_string(cases().join("tiny/chat_template.jinja")).unwrap();
+    let tokens = tokens.into_iter().map(|(_, token)| token).collect();
+    write_gguf(path, pre, tokens, merges.collect(), &template);
+}
+
+/// A tokenizer's tables as GGUF metadata; the first three tokens are special.
+fn write_gguf(path: &Path, pre: &str, tokens: Vec<String>, merges: Vec<String>, template: &str) {
+    let text = |text: &str| Metadata::String(text.to_owned());
+    let texts = |texts: Vec<String>| Metadata::Array(texts.into_iter().map(Metadata::String).collect());
+    let kinds = (0..tokens.len()).map(|id| Metadata::I32(if id < 3 { 3 } else { 1 })).collect();
     let metadata = HashMap::from([
         ("tokenizer.ggml.model", text("gpt2")),
         ("tokenizer.ggml.pre", text(pre)),
-        ("tokenizer.ggml.tokens", texts(tokens.into_iter().map(|(_, token)| token).collect())),
+        ("tokenizer.ggml.tokens", texts(tokens)),
         ("tokenizer.ggml.token_type", Metadata::Array(kinds)),
-        ("tokenizer.ggml.merges", texts(merges.collect())),
+        ("tokenizer.ggml.merges", texts(merges)),
         ("tokenizer.ggml.bos_token_id", Metadata::U32(1)),
         ("tokenizer.ggml.eos_token_id", Metadata::U32(2)),
-        ("tokenizer.chat_template", text(&template)),
+        ("tokenizer.chat_template", text(template)),
     ]);
     let metadata: Vec<(&str, &Metadata)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
     let mut file = std::fs::File::create(path).unwrap();
     gguf_file::write(&mut file, &metadata, &[]).unwrap();
+}
+
+#[derive(Deserialize)]
+struct Cuts {
+    tokens: Vec<String>,
+    merges: Vec<String>,
+    texts: Vec<serde_json::Value>,
+}
+
+#[test]
+fn every_familys_way_of_cutting_text_gives_the_ids_of_transformers_from_a_gguf_file() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cuts.json");
+    let cuts: Cuts = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for pre in ["smollm", "qwen2", "llama-bpe"] {
+        let path = folder.path().join(format!("{pre}.gguf"));
+        write_gguf(&path, pre, cuts.tokens.clone(), cuts.merges.clone(), "{{ messages[0].content }}{{ '' }}");
+        let tokenizer = ChatTokenizer::load(&path).unwrap();
+        for case in &cuts.texts {
+            let text = case["text"].as_str().unwrap();
+            let expected: Vec<u32> = serde_json::from_value(case[pre].clone()).unwrap();
+            assert_eq!(tokenizer.encode_prompt(&[Message::user(text)]).unwrap(), expected, "{pre}: {text:?}");
+        }
+    }
 }
 
 #[test]

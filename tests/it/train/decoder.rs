@@ -192,7 +192,7 @@ fn an_adapter_on_an_sft_adapter_has_the_sft_policy_as_its_reference() {
     let lora = self::lora();
     let manifest = train::dpo(&Job { lora: Some(&lora), ..job(&sft_final, &out) }, &tiny::pairs(3), &settings).unwrap();
     assert!((manifest.outcome.unwrap().first_loss.unwrap() - std::f64::consts::LN_2).abs() < 1e-6);
-    let digest = |path: &Path| SourceModel::open(path, &Device::Cpu).unwrap().digest();
+    let digest = |path: &Path| SourceModel::open(path, &Device::Cpu).unwrap().digest().unwrap();
     assert_eq!(digest(&out.join("base")), digest(&sft_final));
     let trained = digest(&out.join("final"));
     assert_ne!(trained, digest(&sft_final));
@@ -308,7 +308,7 @@ fn merging_an_adapter_by_command_gives_the_model_that_opening_the_adapter_gives(
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     let printed: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(printed["tensors"], 20);
-    let digest = |path: &Path| SourceModel::open(path, &Device::Cpu).unwrap().digest();
+    let digest = |path: &Path| SourceModel::open(path, &Device::Cpu).unwrap().digest().unwrap();
     assert_eq!(digest(&merged), digest(&adapter));
     assert_ne!(digest(&merged), digest(&folders.model));
 
