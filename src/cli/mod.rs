@@ -12,6 +12,7 @@ mod exposure;
 mod generate;
 mod import;
 mod merge;
+mod plan;
 mod report;
 mod run_pipeline;
 mod sft;

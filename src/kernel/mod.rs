@@ -8,6 +8,7 @@
 mod adapted;
 mod attention;
 pub mod composed;
+mod dropout;
 mod exponential;
 mod head;
 mod linear;
@@ -22,8 +23,9 @@ mod tile;
 #[path = "tile/absent.rs"]
 mod tile;
 
-pub use adapted::adapted_linear;
+pub use adapted::{adapted_linear, adapted_linear_with_dropout};
 pub use attention::{AttentionLayout, CachedAttention, attention};
+pub use dropout::{Dropout, Mask};
 pub use head::chosen_log_probability;
 pub use linear::linear;
 pub use norm::rms_norm;

@@ -9,7 +9,7 @@ use super::adapter::{self, Adapter};
 use super::config::ModelConfig;
 use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
-use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
+use crate::kernel::{self, AttentionLayout, Dropout, Product, RotaryTable, WeightGradient};
 use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
 use crate::run::seed::Seed;
 use crate::token::PackedSequence;
@@ -52,6 +52,10 @@ pub struct Decoder {
     product: Product,
     parameters: BTreeMap<String, Var>,
     device: Device,
+    /// Share and seed of the adapters' dropout, where they have one.
+    adapter_dropout: Option<(f64, Seed)>,
+    /// The dropout of this pass.
+    dropout: Option<Dropout>,
 }
 
 impl Decoder {
@@ -98,8 +102,19 @@ impl Decoder {
         let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
-        let mut decoder =
-            Self { config, embedding, layers, norm, head, inverse_frequencies, product, parameters, device };
+        let mut decoder = Self {
+            config,
+            embedding,
+            layers,
+            norm,
+            head,
+            inverse_frequencies,
+            product,
+            parameters,
+            device,
+            adapter_dropout: None,
+            dropout: None,
+        };
         if let Trainable::Lora(settings) = trainable {
             decoder.add_adapters(settings, seed)?;
         }
@@ -114,13 +129,8 @@ impl Decoder {
     }
 
     fn add_adapters(&mut self, settings: &LoraSettings, seed: Seed) -> Result<()> {
-        if settings.dropout.get() > 0.0 {
-            return Err(Fault::new("`model.lora.dropout` above 0 is not supported yet")
-                .got(settings.dropout.get())
-                .expected("0")
-                .into());
-        }
-        let scale = settings.alpha.get() / settings.rank.get() as f64;
+        self.adapter_dropout = (settings.dropout.get() > 0.0).then(|| (settings.dropout.get(), seed));
+        let scale = settings.scale();
         for (index, layer) in self.layers.iter_mut().enumerate() {
             for projection in &settings.target_modules {
                 let Some(linear) = layer.projections.get_mut(projection) else { continue };
@@ -129,7 +139,8 @@ impl Decoder {
                 let a = adapter::initial_a(&name, settings.rank.get(), input, seed, &self.device)?;
                 let b = Tensor::zeros((output, settings.rank.get()), candle_core::DType::F32, &self.device)?;
                 let (a, b) = (Var::from_tensor(&a)?, Var::from_tensor(&b)?);
-                linear.adapter = Some(Adapter { a: a.as_tensor().clone(), b: b.as_tensor().clone(), scale });
+                let (own_a, own_b) = (a.as_tensor().clone(), b.as_tensor().clone());
+                linear.adapter = Some(Adapter { a: own_a, b: own_b, scale, name: name.clone() });
                 self.parameters.insert(format!("{name}.lora_A.weight"), a);
                 self.parameters.insert(format!("{name}.lora_B.weight"), b);
             }
@@ -183,6 +194,13 @@ impl Decoder {
             linear.adapter = None;
         }
         decoder
+    }
+
+    /// The same decoder with the dropout of one training pass, where its adapters have one; see [`Dropout::new`] for `rows`.
+    #[must_use]
+    pub fn with_dropout(&self, step: usize, rows: impl FnOnce() -> Vec<u64>) -> Self {
+        let dropout = self.adapter_dropout.map(|(share, seed)| Dropout::new(share, seed, step, rows()));
+        Self { dropout, ..self.clone() }
     }
 
     /// Sets the trainable tensors, e.g. from a checkpoint.
@@ -272,7 +290,13 @@ impl Decoder {
         Ok(())
     }
 
-    fn layer(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable, layout: &Arc<AttentionLayout>) -> Result<Tensor> {
+    pub(super) fn layer(
+        &self,
+        layer: &Layer,
+        x: &Tensor,
+        rotary: &RotaryTable,
+        layout: &Arc<AttentionLayout>,
+    ) -> Result<Tensor> {
         let normed = self.norm(x, &layer.attention_norm)?;
         let q = kernel::rotary(&self.project(layer, Projection::QProj, &normed)?, rotary)?;
         let k = kernel::rotary(&self.project(layer, Projection::KProj, &normed)?, rotary)?;
@@ -295,6 +319,14 @@ impl Decoder {
 
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
+        let dropout = self.dropout.as_ref().zip(linear.adapter.as_ref());
+        if let Some((dropout, adapter)) = dropout {
+            let mask = dropout.mask(&adapter.name, x.dim(1)?);
+            let (pair, arithmetic) = ((&adapter.a, &adapter.b), self.product.arithmetic);
+            let adapted =
+                kernel::adapted_linear_with_dropout(x, &linear.weight, pair, adapter.scale, arithmetic, mask)?;
+            return Ok(adapted);
+        }
         Ok(match &linear.adapter {
             Some(adapter) => kernel::adapted_linear(
                 x,
@@ -353,7 +385,7 @@ pub(super) fn module_path(projection: Projection) -> &'static str {
     }
 }
 
-fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
+pub(super) fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
     let mut runs = Vec::with_capacity(sequence.segments.len());
     for (index, segment) in sequence.segments.iter().enumerate() {
         let mut before = Vec::new();

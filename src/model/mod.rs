@@ -9,6 +9,7 @@ mod cache;
 mod config;
 mod decoder;
 mod gguf;
+mod recompute;
 mod source;
 mod weights;
 

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama as oracle;
 use topalign::dataset::{Message, Role};
 use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
-use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
 use topalign::scratch::{self, Shape, Start};
 use topalign::token::{ChatTokenizer, PackedSequence, Tree, pack};
@@ -46,6 +46,7 @@ fn lora() -> Trainable {
         alpha: Positive::try_from(8.0).unwrap(),
         dropout: Share::ZERO,
         target_modules: Projection::ALL.to_vec(),
+        scaling: AdapterScaling::Lora,
     })
 }
 
