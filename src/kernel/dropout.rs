@@ -63,13 +63,15 @@ impl Mask {
 
     /// Leaves out what the mask leaves out and scales the rest. `[rows, width]`, row by row.
     pub(super) fn apply(&self, values: &mut [f32]) {
-        values.par_chunks_mut(self.width.max(1)).zip(self.bits.par_chunks(self.words.max(1))).for_each(|(row, bits)| {
-            for (values, word) in row.chunks_mut(64).zip(bits) {
-                for (bit, value) in values.iter_mut().enumerate() {
-                    *value = if word >> bit & 1 == 1 { *value * self.scale } else { 0.0 };
+        values.par_chunks_mut(self.width.max(1)).zip(self.bits.par_chunks(self.words.max(1))).for_each(
+            |(row, bits)| {
+                for (values, word) in row.chunks_mut(64).zip(bits) {
+                    for (bit, value) in values.iter_mut().enumerate() {
+                        *value = if word >> bit & 1 == 1 { *value * self.scale } else { 0.0 };
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 
     /// The factors as a tensor, for the composed path. `[rows, width]`

@@ -11,8 +11,6 @@ mod supervised;
 mod unpaired;
 
 pub use logistic::{log_sigmoid, log_sigmoids};
-pub use preference::{
-    PairReward, Pairs, PreferenceObjective, Scores, preference_losses, rewards, sum_per_answer,
-};
+pub use preference::{PairReward, Pairs, PreferenceObjective, Scores, preference_losses, rewards, sum_per_answer};
 pub use supervised::negative_log_likelihood;
 pub use unpaired::{Desirability, unpaired_baseline, unpaired_losses, weighted_share};

@@ -81,7 +81,13 @@ impl Pipeline<'_> {
         let base = self.base()?;
         let rows = self.path(DATA).join("sft.jsonl");
         let held_out = self.evaluation_rows("sft.jsonl", settings.train.evaluate_every.is_some());
-        let inputs = (&base.digest, digest_rows(&rows, held_out.as_deref())?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let inputs = (
+            &base.digest,
+            digest_rows(&rows, held_out.as_deref())?,
+            &settings,
+            &self.recipe.model.lora,
+            self.recipe.seed,
+        );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
@@ -99,7 +105,13 @@ impl Pipeline<'_> {
         let base = self.sft()?;
         let pairs = self.path(DATA).join("dpo.jsonl");
         let held_out = self.evaluation_rows("dpo.jsonl", settings.train.evaluate_every.is_some());
-        let inputs = (&base.digest, digest_rows(&pairs, held_out.as_deref())?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let inputs = (
+            &base.digest,
+            digest_rows(&pairs, held_out.as_deref())?,
+            &settings,
+            &self.recipe.model.lora,
+            self.recipe.seed,
+        );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);

@@ -87,7 +87,11 @@ impl NonNegative {
 impl TryFrom<f64> for NonNegative {
     type Error = String;
     fn try_from(value: f64) -> Result<Self, String> {
-        if value.is_finite() && value >= 0.0 { Ok(Self(value)) } else { Err(format!("must be at least 0, got `{value}`")) }
+        if value.is_finite() && value >= 0.0 {
+            Ok(Self(value))
+        } else {
+            Err(format!("must be at least 0, got `{value}`"))
+        }
     }
 }
 

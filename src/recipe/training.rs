@@ -62,7 +62,8 @@ fn read_step_size(name: &str, section: &mut Section<'_>) -> StepSize {
     let both = section.has("rows_per_step") && section.has("tokens_per_step");
     let (rows, tokens) = (section.take("rows_per_step"), section.take("tokens_per_step"));
     if both {
-        let fault = Fault::new(format!("`{name}.rows_per_step` and `{name}.tokens_per_step` both say how large a step is"));
+        let fault =
+            Fault::new(format!("`{name}.rows_per_step` and `{name}.tokens_per_step` both say how large a step is"));
         section.fault(fault.hint("leave one of them out"));
     }
     match tokens {
@@ -128,7 +129,11 @@ fn read_loss(loss: LossName, section: &mut Section<'_>) -> PreferenceLoss {
 }
 
 /// Takes a key that only some losses honour; with another loss it is a fault, never ignored.
-fn only_for<T: serde::de::DeserializeOwned>((key, losses): Own, loss: LossName, section: &mut Section<'_>) -> Option<T> {
+fn only_for<T: serde::de::DeserializeOwned>(
+    (key, losses): Own,
+    loss: LossName,
+    section: &mut Section<'_>,
+) -> Option<T> {
     let is_there = section.has(key);
     let value = section.take(key);
     if is_there && !losses.contains(&loss) {

@@ -178,7 +178,9 @@ fn open_dpo<'a>(job: &'a Job<'a>, rows: Rows<'_, PreferencePair>, settings: &'a 
         let encode = |rows: &[PreferencePair]| {
             let encode = if is_paired { encode_dpo } else { encode_unpaired };
             let encoded = encode(rows, tokenizer, limit)?;
-            if settings.kind_weights.is_some() { encoded.check_kinds()? }
+            if settings.kind_weights.is_some() {
+                encoded.check_kinds()?
+            }
             Ok(encoded)
         };
         Ok((encode(rows.train)?, some_if(!rows.held_out.is_empty(), || encode(rows.held_out))?))

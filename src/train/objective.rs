@@ -131,8 +131,7 @@ impl Objective for Preference<'_> {
         let sum = |values: &Tensor| loss::sum_per_answer(values, rows, answers.lengths.len()); // [answers]
         let log_ratios = per_token.as_ref().map(sum).transpose()?;
         let totals = sum(log_probabilities)?;
-        let scores =
-            Scores { log_probabilities: &totals, log_ratios: log_ratios.as_ref(), lengths: &answers.lengths };
+        let scores = Scores { log_probabilities: &totals, log_ratios: log_ratios.as_ref(), lengths: &answers.lengths };
         let paired = self.objective.loss.is_paired();
         let losses = if paired {
             loss::preference_losses(scores, &answers.pairs, &self.objective)? // [pairs]

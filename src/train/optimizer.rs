@@ -114,7 +114,8 @@ impl AdamW {
         for (name, parameter) in parameters {
             let gradient = gradients.get(name).ok_or_else(|| Error::Failed(format!("no gradient for `{name}`")))?;
             let moments = self.moments.get(name).ok_or_else(|| Error::Failed(format!("no moments for `{name}`")))?;
-            let coefficients = Coefficients::new(self.constants, update, self.updates, DecayGroup::of(name, parameter.rank()));
+            let coefficients =
+                Coefficients::new(self.constants, update, self.updates, DecayGroup::of(name, parameter.rank()));
             match parameter.device() {
                 Device::Cpu => fused(parameter, moments, gradient, coefficients)?,
                 _ => composed(parameter, moments, gradient, coefficients)?,

@@ -15,12 +15,7 @@ use crate::run::atomic;
 ///
 /// # Errors
 /// [`Error::Write`].
-pub fn write_trainer_state(
-    run_folder: &Path,
-    order: &Order,
-    settings: &TrainSettings,
-    log: &[StepRow],
-) -> Result<()> {
+pub fn write_trainer_state(run_folder: &Path, order: &Order, settings: &TrainSettings, log: &[StepRow]) -> Result<()> {
     let history: Vec<Value> = log.iter().flat_map(history_rows).collect();
     let last = log.last();
     let best = Best::of(log);

@@ -140,13 +140,7 @@ impl Loop<'_> {
     }
 
     /// One step and, where it is due, the evaluation after it.
-    fn timed_step(
-        &self,
-        window: &Window,
-        at: &Progress,
-        optimizer: &mut AdamW,
-        check: Check,
-    ) -> Result<StepRow> {
+    fn timed_step(&self, window: &Window, at: &Progress, optimizer: &mut AdamW, check: Check) -> Result<StepRow> {
         let begun = Instant::now();
         let mut row = self.step(at.step, window, optimizer, at.tokens, check)?;
         row.step_seconds = Some(milliseconds(begun.elapsed().as_secs_f64()));

@@ -395,12 +395,7 @@ fn show(progress: &Progress, row: &StepRow, tokens: u64) {
 }
 
 /// Held-out rows must be there where something asks for them, and must not be trained on.
-fn check_held_out(
-    stage: &str,
-    settings: &TrainSettings,
-    encoded: &Encoded,
-    held_out: Option<&Encoded>,
-) -> Result<()> {
+fn check_held_out(stage: &str, settings: &TrainSettings, encoded: &Encoded, held_out: Option<&Encoded>) -> Result<()> {
     let Some(held_out) = held_out else {
         return match settings.evaluate_every {
             None => Ok(()),

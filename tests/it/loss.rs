@@ -113,8 +113,7 @@ fn check_gradient(name: &str, values: &[f64], sum: impl Fn(&Tensor) -> Tensor) {
     }
 }
 
-const KTO: PreferenceLoss =
-    PreferenceLoss::Kto { desirable_weight: Positive::ONE, undesirable_weight: Positive::ONE };
+const KTO: PreferenceLoss = PreferenceLoss::Kto { desirable_weight: Positive::ONE, undesirable_weight: Positive::ONE };
 
 #[test]
 fn gradients_of_every_loss_equal_finite_differences() {
@@ -139,7 +138,8 @@ fn gradients_of_every_loss_equal_finite_differences() {
             weighted_share(&losses, Some(&[1.0, 0.5, 2.0]), 3.5).unwrap()
         });
     }
-    let sides = [Desirability::Desirable, Desirability::Undesirable, Desirability::Undesirable, Desirability::Desirable];
+    let sides =
+        [Desirability::Desirable, Desirability::Undesirable, Desirability::Undesirable, Desirability::Desirable];
     check_gradient("kto", &[-4.0, -9.0, -2.5, -7.5], |totals| {
         let log_ratios = (totals - &reference).unwrap();
         let scores = Scores { log_probabilities: totals, log_ratios: Some(&log_ratios), lengths: &lengths };
@@ -261,7 +261,8 @@ fn odds_stay_finite_where_a_probability_rounds_to_1() {
 fn gradient_of_a_pair_is_beta_times_the_wrong_probability() {
     let ratios = Var::new(&[1.0_f32, -1.0], &Device::Cpu).unwrap();
     let pairs = Pairs { chosen: vec![0], rejected: vec![1] };
-    let scores = Scores { log_probabilities: ratios.as_tensor(), log_ratios: Some(ratios.as_tensor()), lengths: &[1, 1] };
+    let scores =
+        Scores { log_probabilities: ratios.as_tensor(), log_ratios: Some(ratios.as_tensor()), lengths: &[1, 1] };
     let loss = preference_losses(scores, &pairs, &objective(sigmoid(0.0), 0.5, 0.0)).unwrap();
     let gradients = loss.sum_all().unwrap().backward().unwrap();
     let gradient: Vec<f32> = gradients.get(ratios.as_tensor()).unwrap().to_vec1().unwrap();

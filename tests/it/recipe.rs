@@ -218,11 +218,16 @@ fn every_loss_reads_back_from_the_resolved_recipe_with_only_its_own_keys() {
         ("loss = \"simpo\"\ntarget_margin = 1.0", "target_margin"),
         ("loss = \"orpo\"\ntokens_per_step = 4000", "tokens_per_step"),
         ("loss = \"kto\"\nundesirable_weight = 0.5", "desirable_weight"),
-        ("evaluate_every = 5\npatience = 3\nexport = \"best\"\nkeep_checkpoints = 4\nmemory_limit_mib = 900", "patience"),
+        (
+            "evaluate_every = 5\npatience = 3\nexport = \"best\"\nkeep_checkpoints = 4\nmemory_limit_mib = 900",
+            "patience",
+        ),
         ("[dpo.kind_weights]\nover-refusal = 2.0", "over-disclosure"),
     ];
     for (lines, key) in cases {
-        let text = format!("{MINIMAL}[model.lora]\nrank = 4\nalpha = 8\nscaling = \"rslora\"\n[dpo]\nlearning_rate = 1e-5\n{lines}");
+        let text = format!(
+            "{MINIMAL}[model.lora]\nrank = 4\nalpha = 8\nscaling = \"rslora\"\n[dpo]\nlearning_rate = 1e-5\n{lines}"
+        );
         let recipe = Recipe::parse(&text, Path::new(""), &[]).unwrap();
         let resolved = recipe.to_toml().unwrap();
         assert!(resolved.contains(key), "{resolved}");

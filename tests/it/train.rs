@@ -22,10 +22,10 @@ mod losses;
 mod parts;
 #[path = "train/plan.rs"]
 mod plan;
-#[path = "train/record.rs"]
-mod record;
 #[path = "train/recompute.rs"]
 mod recompute;
+#[path = "train/record.rs"]
+mod record;
 #[path = "train/rows.rs"]
 mod rows;
 #[path = "train/tiny.rs"]

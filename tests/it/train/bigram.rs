@@ -66,11 +66,7 @@ fn dpo_objective() -> PreferenceObjective {
     }
 }
 
-fn preference<'a>(
-    trees: &'a [Tree],
-    kinds: &'a [Vec<Option<PairKind>>],
-    reference: &'a [Vec<f32>],
-) -> Preference<'a> {
+fn preference<'a>(trees: &'a [Tree], kinds: &'a [Vec<Option<PairKind>>], reference: &'a [Vec<f32>]) -> Preference<'a> {
     Preference {
         trees,
         kinds,

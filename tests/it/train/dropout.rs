@@ -54,8 +54,7 @@ fn the_fused_adapter_with_dropout_equals_the_composed_one_with_its_gradients() {
     let (fused, parts) = (leaves(), leaves());
     let pair = (fused[1].as_tensor(), fused[2].as_tensor());
     let left = kernel::adapted_linear_with_dropout(&fused[0], &weight, pair, 2.0, Arithmetic::F32, mask).unwrap();
-    let right =
-        composed::adapted_linear_with_dropout(&parts[0], &weight, &parts[1], &parts[2], 2.0, &factors).unwrap();
+    let right = composed::adapted_linear_with_dropout(&parts[0], &weight, &parts[1], &parts[2], 2.0, &factors).unwrap();
     for (left, right) in flat(&left).iter().zip(flat(&right)) {
         assert!((left - right).abs() < 1e-4, "{left} {right}");
     }
@@ -120,7 +119,8 @@ fn what_is_dropped_does_not_depend_on_how_a_step_is_cut_into_passes() {
 fn runs_with_dropout_resume_bit_for_bit_and_preference_runs_start_near_ln_2() {
     let folders = folders();
     let lora = dropping(0.3);
-    let settings = sft_settings("learning_rate = 0.01\nrows_per_step = 3\nepochs = 3\nmax_steps = 10\nsave_every = 100");
+    let settings =
+        sft_settings("learning_rate = 0.01\nrows_per_step = 3\nepochs = 3\nmax_steps = 10\nsave_every = 100");
     let rows = tiny::sft_rows(13);
     let (through, resumed) = (folders.root.path().join("through"), folders.root.path().join("resumed"));
     let run = |out: &std::path::Path, start: Start, stop_after: usize| -> Result<RunManifest> {

@@ -205,8 +205,7 @@ fn held_out_rows_that_are_missing_or_trained_on_are_refused() {
     assert!(error.exit_status() == 2 && error.hints()[0].contains("--held-out"), "{error}");
     let both = Rows { train: &rows, held_out: &rows[2..3] };
     let lora = lora();
-    let error =
-        train::sft(&Job { lora: Some(&lora), ..job(&folders.model, &out) }, both, &settings).unwrap_err();
+    let error = train::sft(&Job { lora: Some(&lora), ..job(&folders.model, &out) }, both, &settings).unwrap_err();
     assert!(error.exit_status() == 2 && error.to_string().contains("sft:0 (trace-2)"), "{error}");
     assert!(!out.exists());
 }

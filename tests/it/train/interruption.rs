@@ -146,20 +146,17 @@ fn a_full_disk_at_checkpoint_time_is_an_error_that_leaves_the_last_good_checkpoi
 
     // Files may not grow past some 50 to 100 kB: the optimizer's state, of 160, does not fit.
     let words: Vec<String> = command.arguments("run").iter().map(|word| format!("'{word}'")).collect();
-    let script = format!(
-        "trap '' XFSZ; ulimit -f 100; exec '{}' {} --resume",
-        env!("CARGO_BIN_EXE_topalign"),
-        words.join(" ")
-    );
+    let script =
+        format!("trap '' XFSZ; ulimit -f 100; exec '{}' {} --resume", env!("CARGO_BIN_EXE_topalign"), words.join(" "));
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains(".safetensors"), "{message}");
     assert_eq!(newest_checkpoint(&out), Some(good.clone()));
     assert!(content(&good) == before);
-    let leftovers = std::fs::read_dir(&out).unwrap().filter(|entry| {
-        entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(".topalign-")
-    });
+    let leftovers = std::fs::read_dir(&out)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(".topalign-"));
     assert_eq!(leftovers.count(), 0);
 
     command.finish("run", true);

@@ -152,8 +152,7 @@ fn a_steps_loss_is_the_mean_of_its_pairs_weighted_by_kind_however_it_is_cut() {
 fn weights_by_kind_refuse_a_pair_without_a_kind() {
     let folders = folders();
     let out = folders.root.path().join("run");
-    let settings =
-        DpoSettings { kind_weights: Some(weights(1.0, 1.0, 2.0)), ..dpo_settings("learning_rate = 0.003") };
+    let settings = DpoSettings { kind_weights: Some(weights(1.0, 1.0, 2.0)), ..dpo_settings("learning_rate = 0.003") };
     let mut pairs = tiny::pairs(2);
     pairs[4].kind = None;
     let error = train::dpo(&job(&folders.model, &out), &pairs, &settings).unwrap_err();

@@ -54,8 +54,7 @@ fn the_command_prints_the_plan_and_writes_nothing() {
     let path = |name: &str| root.join(name);
     let (recipe, data, out) = (path("recipe.toml"), path("rows.jsonl"), path("run"));
     let flag = std::path::Path::new;
-    let arguments =
-        [flag("sft"), &recipe, flag("--data"), &data, flag("--out"), &out, flag("--dry-run")];
+    let arguments = [flag("sft"), &recipe, flag("--data"), &data, flag("--out"), &out, flag("--dry-run")];
     let (status, stdout, stderr) = topalign(&arguments);
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     for expected in ["5 read, 5 trained", "peak memory", "about", "example 3 of 3", "  - <", "  + w"] {

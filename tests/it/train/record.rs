@@ -110,6 +110,7 @@ fn event_file_grows_by_a_whole_record_a_row_and_a_resumed_one_is_the_same() {
     events.append(&log()[2]).unwrap();
     let resumed = std::fs::read(&path).unwrap();
     assert_eq!(records(&resumed).len(), 4);
-    let without_clock = |bytes: &[u8]| records(bytes).into_iter().map(|record| record[9..].to_vec()).collect::<Vec<_>>();
+    let without_clock =
+        |bytes: &[u8]| records(bytes).into_iter().map(|record| record[9..].to_vec()).collect::<Vec<_>>();
     assert_eq!(without_clock(&resumed), without_clock(&through));
 }
