@@ -7,7 +7,7 @@ use std::time::Instant;
 use candle_core::{Device, Tensor};
 use topalign::error::Result;
 use topalign::model::{Decoder, KeyValueCache, ModelConfig, ModelSource, Step, Trainable};
-use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
 use topalign::token::{Tree, pack};
 
@@ -58,7 +58,13 @@ fn run(model: &str, tokens: usize) -> Result<()> {
 fn lora() -> Result<Trainable> {
     let alpha = Positive::try_from(32.0).map_err(topalign::error::Fault::new)?;
     let rank = std::num::NonZeroUsize::MIN.saturating_add(15);
-    Ok(Trainable::Lora(LoraSettings { rank, alpha, dropout: Share::ZERO, target_modules: Projection::ALL.to_vec() }))
+    Ok(Trainable::Lora(LoraSettings {
+        rank,
+        alpha,
+        dropout: Share::ZERO,
+        target_modules: Projection::ALL.to_vec(),
+        scaling: AdapterScaling::Lora,
+    }))
 }
 
 fn ids(count: usize) -> Vec<u32> {

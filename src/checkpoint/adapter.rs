@@ -10,7 +10,7 @@ use super::card::ModelCard;
 use super::export::write_json;
 use super::tensors::write_tensors;
 use crate::error::Result;
-use crate::recipe::settings::LoraSettings;
+use crate::recipe::settings::{AdapterScaling, LoraSettings};
 use crate::run::atomic;
 use crate::token::ChatTokenizer;
 
@@ -68,7 +68,7 @@ impl AdapterExport<'_> {
             "rank_pattern": {},
             "alpha_pattern": {},
             "use_dora": false,
-            "use_rslora": false,
+            "use_rslora": self.settings.scaling == AdapterScaling::RsLora,
         })
     }
 }

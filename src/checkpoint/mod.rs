@@ -15,5 +15,7 @@ pub use card::{CardContent, ModelCard};
 pub use export::ModelExport;
 pub use merge::merge;
 pub use source::SourceModel;
-pub use state::{Checkpoint, Resumable, TrainingState, clear, exist, latest, load, prune, save, sweep};
+pub use state::{
+    Checkpoint, Resumable, TrainingState, clear, exist, folder_of, latest, load, prune, rotate, save, sweep,
+};
 pub use tensors::{read_tensors, write_tensors};

@@ -65,6 +65,11 @@ pub struct Resumable {
     pub skipped: Vec<(PathBuf, String)>,
 }
 
+/// `checkpoint-<step>` of a run folder.
+pub fn folder_of(run_folder: &Path, step: usize) -> PathBuf {
+    run_folder.join(format!("{PREFIX}{step}"))
+}
+
 /// Writes `checkpoint-<step>/` into the run folder and returns its path.
 ///
 /// # Errors
@@ -75,7 +80,7 @@ pub fn save(
     trainable: &BTreeMap<String, Tensor>,
     optimizer: &BTreeMap<String, Tensor>,
 ) -> Result<PathBuf> {
-    let path = run_folder.join(format!("{PREFIX}{}", state.step));
+    let path = folder_of(run_folder, state.step);
     atomic::write_folder(&path, |folder| {
         let mut files = BTreeMap::new();
         for (name, tensors) in [(TRAINABLE, trainable), (OPTIMIZER, optimizer)] {
@@ -153,8 +158,17 @@ pub fn exist(run_folder: &Path) -> Result<bool> {
 /// # Errors
 /// [`Error::Write`].
 pub fn prune(run_folder: &Path, keep: usize) -> Result<()> {
+    rotate(run_folder, keep, None)
+}
+
+/// Removes all but the newest `keep` checkpoints and the one of step `best`.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn rotate(run_folder: &Path, keep: usize, best: Option<usize>) -> Result<()> {
     let folders = folders(run_folder)?;
-    for (_, folder) in folders.iter().take(folders.len().saturating_sub(keep)) {
+    let old = folders.iter().take(folders.len().saturating_sub(keep));
+    for (_, folder) in old.filter(|(step, _)| Some(**step) != best) {
         std::fs::remove_dir_all(folder).map_err(|source| Error::write(folder, source))?;
     }
     Ok(())

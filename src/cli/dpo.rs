@@ -1,10 +1,10 @@
-//! `topalign dpo`: direct preference optimisation.
+//! `topalign dpo`: preference optimisation.
 
 use super::Console;
 pub use super::training::Arguments;
-use crate::dataset::read_preferences;
+use crate::dataset::{read_preferences, read_unpaired};
 use crate::error::{Fault, Result};
-use crate::train;
+use crate::train::{self, Rows};
 
 /// Runs the command.
 ///
@@ -15,6 +15,11 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let Some(settings) = &training.recipe.dpo else {
         return Err(Fault::new("the recipe has no `[dpo]` section").into());
     };
-    let manifest = train::dpo(&training.job()?, &read_preferences(&training.data)?, settings)?;
-    training.finish(&manifest, console)
+    let read = if settings.loss.is_paired() { read_preferences } else { read_unpaired };
+    let (rows, held_out) = training.rows(read)?;
+    let rows = Rows { train: &rows, held_out: &held_out };
+    if arguments.is_dry_run() {
+        return training.show(&train::plan_dpo(&training.job()?, rows, settings)?, console);
+    }
+    training.finish(&train::dpo(&training.job()?, rows, settings)?, console)
 }

@@ -13,6 +13,7 @@ mod exposure;
 mod generate;
 mod import;
 mod merge;
+mod plan;
 mod report;
 mod run_pipeline;
 mod sft;

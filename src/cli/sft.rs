@@ -4,7 +4,7 @@ use super::Console;
 pub use super::training::Arguments;
 use crate::dataset::read_sft;
 use crate::error::{Fault, Result};
-use crate::train;
+use crate::train::{self, Rows};
 
 /// Runs the command.
 ///
@@ -15,6 +15,10 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let Some(settings) = &training.recipe.sft else {
         return Err(Fault::new("the recipe has no `[sft]` section").into());
     };
-    let manifest = train::sft(&training.job()?, &read_sft(&training.data)?, settings)?;
-    training.finish(&manifest, console)
+    let (rows, held_out) = training.rows(read_sft)?;
+    let rows = Rows { train: &rows, held_out: &held_out };
+    if arguments.is_dry_run() {
+        return training.show(&train::plan_sft(&training.job()?, rows, settings)?, console);
+    }
+    training.finish(&train::sft(&training.job()?, rows, settings)?, console)
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
 use crate::recipe::{Recipe, SCRATCH};
 use crate::run::{atomic, digest};
-use crate::train::{Job, RunManifest, Start};
+use crate::train::{Job, Plan, RunManifest, Start};
 
 /// Arguments of a training command.
 #[derive(Debug, clap::Args)]
@@ -17,6 +17,9 @@ pub struct Arguments {
     /// Rows to train on.
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Rows to evaluate on while training (`evaluate_every`); none of them may be trained on.
+    #[arg(long, value_name = "FILE")]
+    held_out: Option<PathBuf>,
     /// Model folder, .gguf file, adapter folder or hub id, in place of the recipe's.
     #[arg(long)]
     model: Option<String>,
@@ -26,6 +29,9 @@ pub struct Arguments {
     /// Continue from the newest checkpoint in the run folder.
     #[arg(long)]
     resume: bool,
+    /// Print rows, tokens, examples and what memory and time the run would take; write nothing.
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
     /// Override a key of the recipe, e.g. `sft.epochs=2`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -37,6 +43,7 @@ pub struct Training {
     pub recipe: Recipe,
     /// Rows to train on.
     pub data: PathBuf,
+    held_out: Option<PathBuf>,
     out: PathBuf,
     model: PathBuf,
     model_name: String,
@@ -44,6 +51,11 @@ pub struct Training {
 }
 
 impl Arguments {
+    /// Whether only the plan is asked for.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// Resolves recipe and inputs; what is not given comes from the run folder that `topalign run` makes.
     ///
     /// # Errors
@@ -58,6 +70,9 @@ impl Arguments {
                 .hint("give --data FILE, or build them first with `topalign run` or `topalign build`")
                 .into());
         }
+        if let Some(held_out) = self.held_out.as_ref().filter(|file| !file.is_file()) {
+            return Err(Fault::new("no held-out rows").at(held_out.display()).into());
+        }
         let model_name = match &self.model {
             Some(model) => model.clone(),
             None if recipe.model.source == SCRATCH => run.join("base").display().to_string(),
@@ -66,11 +81,29 @@ impl Arguments {
         let model = ModelSource::parse(&model_name)?.resolve()?.path;
         let out = self.out.clone().unwrap_or_else(|| run.join(stage));
         let start = if self.resume { Start::Resume } else { Start::Fresh };
-        Ok(Training { recipe, data, out, model, model_name, start })
+        let held_out = self.held_out.clone();
+        Ok(Training { recipe, data, held_out, out, model, model_name, start })
     }
 }
 
 impl Training {
+    /// Rows to train on and held-out rows, which may be none.
+    ///
+    /// # Errors
+    /// Unreadable rows.
+    pub fn rows<T>(&self, read: impl Fn(&Path) -> Result<Vec<T>>) -> Result<(Vec<T>, Vec<T>)> {
+        let held_out = self.held_out.as_deref().map(&read).transpose()?;
+        Ok((read(&self.data)?, held_out.unwrap_or_default()))
+    }
+
+    /// Prints what the run would do.
+    ///
+    /// # Errors
+    /// As [`Console::print`].
+    pub fn show(&self, plan: &Plan, console: Console) -> Result<()> {
+        console.print(plan, &super::plan::text(plan))
+    }
+
     /// The job.
     ///
     /// # Errors
@@ -81,6 +114,9 @@ impl Training {
         job.base_storage = self.recipe.model.base_storage;
         job.start = self.start;
         job.inputs.insert("data".to_owned(), digest::of_file(&self.data)?);
+        if let Some(held_out) = &self.held_out {
+            job.inputs.insert("held_out".to_owned(), digest::of_file(held_out)?);
+        }
         job.recipe_digest = Some(digest::of_value(&self.recipe)?);
         Ok(job)
     }

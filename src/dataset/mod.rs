@@ -4,7 +4,7 @@
 
 mod read;
 
-pub use read::{parse_preferences, parse_sft, read_preferences, read_sft};
+pub use read::{parse_preferences, parse_sft, read_preferences, read_sft, read_unpaired};
 
 use serde::{Deserialize, Serialize};
 

@@ -61,6 +61,30 @@ pub fn parse_preferences(bytes: &[u8], place: &str) -> Result<Vec<PreferencePair
     Ok(pairs)
 }
 
+/// Reads preference rows of which each may lack its chosen or its rejected answer, as an empty list.
+///
+/// # Errors
+/// An unreadable file, no rows, or a fault for each of the first ten rows that give nothing to learn from.
+pub fn read_unpaired(path: &Path) -> Result<Vec<PreferencePair>> {
+    let place = path.display().to_string();
+    let pairs: Vec<PreferencePair> = jsonl::parse(&bytes_of(path)?, &place)?;
+    check(&place, &pairs, |pair| {
+        let is_answer = |turns: &[Message]| turns.is_empty() || ends_with_answer(turns);
+        if pair.prompt.is_empty() {
+            Err("`prompt` must hold at least one turn")
+        } else if pair.chosen.is_empty() && pair.rejected.is_empty() {
+            Err("`chosen` or `rejected` must hold an answer")
+        } else if !is_answer(&pair.chosen) || !is_answer(&pair.rejected) {
+            Err("`chosen` and `rejected` must each be empty or end with an assistant turn that is not empty")
+        } else if pair.chosen == pair.rejected {
+            Err("`chosen` and `rejected` must differ")
+        } else {
+            Ok(())
+        }
+    })?;
+    Ok(pairs)
+}
+
 fn bytes_of(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|source| Error::read(path, source))
 }

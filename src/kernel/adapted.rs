@@ -3,6 +3,7 @@
 
 use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor};
 
+use super::dropout::Mask;
 use super::frozen::FrozenWeight;
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
@@ -13,6 +14,8 @@ struct Adapted {
     weight: FrozenWeight,
     scale: f32,
     arithmetic: Arithmetic,
+    /// What the adapter does not see of x.
+    mask: Option<Mask>,
 }
 
 /// `x` `[tokens, input]`, `weight` `[output, input]`, `a` `[rank, input]`, `b` `[output, rank]`: `[tokens, output]`.
@@ -28,10 +31,49 @@ pub fn adapted_linear(
     arithmetic: Arithmetic,
 ) -> Result<Tensor> {
     if is_fused(x) {
-        let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic };
+        let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic, mask: None };
         x.contiguous()?.apply_op3(a, b, operation)
     } else {
         composed::adapted_linear(x, &weight.beside(x)?, a, b, scale)
+    }
+}
+
+/// [`adapted_linear`] whose adapter reads x through a dropout mask: `x w^T + scale (mask(x) a^T) b^T`.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn adapted_linear_with_dropout(
+    x: &Tensor,
+    weight: &FrozenWeight,
+    (a, b): (&Tensor, &Tensor),
+    scale: f64,
+    arithmetic: Arithmetic,
+    mask: Mask,
+) -> Result<Tensor> {
+    let (tokens, input) = x.dims2()?;
+    if !mask.fits(tokens, input) {
+        candle_core::bail!("adapted linear: the dropout mask does not fit an input of {:?}", x.dims());
+    }
+    if is_fused(x) {
+        let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic, mask: Some(mask) };
+        x.contiguous()?.apply_op3(a, b, operation)
+    } else {
+        let factors = mask.factors(x.device())?.to_dtype(x.dtype())?;
+        composed::adapted_linear_with_dropout(x, &weight.beside(x)?, a, b, scale, &factors)
+    }
+}
+
+impl Adapted {
+    /// What the adapter reads of x.
+    fn read<'x>(&self, x: &'x [f32]) -> std::borrow::Cow<'x, [f32]> {
+        match &self.mask {
+            None => x.into(),
+            Some(mask) => {
+                let mut dropped = x.to_vec();
+                mask.apply(&mut dropped);
+                dropped.into()
+            }
+        }
     }
 }
 
@@ -65,7 +107,7 @@ impl CustomOp3 for Adapted {
             candle_core::bail!("adapted linear: shapes of weight {:?} and adapter do not fit", self.weight.dims());
         }
         let (x, a, b) = (slice(s1, l1)?, slice(s2, l2)?, slice(s3, l3)?);
-        let inner = narrow(x, a, tokens, input, rank);
+        let inner = narrow(&self.read(x), a, tokens, input, rank);
         let mut y = vec![0.0; tokens * output];
         self.weight.with_values(|weight| {
             let right = View::new(weight, output, input, input).transposed();
@@ -111,7 +153,8 @@ impl CustomOp3 for Adapted {
                 with_values(b, |b| {
                     with_values(gradient, |gradient| {
                         let gradient = View::new(gradient, tokens, output, output);
-                        let inner = narrow(xs, a, tokens, input, rank);
+                        let read = self.read(xs);
+                        let inner = narrow(&read, a, tokens, input, rank);
                         let left = gradient.transposed();
                         let right = View::new(&inner, tokens, rank, rank);
                         multiply(&mut to_b, rank, left, right, self.scale, false, Threads::All(self.arithmetic));
@@ -128,7 +171,7 @@ impl CustomOp3 for Adapted {
                             Threads::All(self.arithmetic),
                         );
                         let to_inner = View::new(&to_inner, tokens, rank, rank);
-                        let right = View::new(xs, tokens, input, input);
+                        let right = View::new(&read, tokens, input, input);
                         multiply(
                             &mut to_a,
                             input,
@@ -145,7 +188,14 @@ impl CustomOp3 for Adapted {
                             Ok(())
                         })?;
                         let right = View::new(a, rank, input, input);
-                        multiply(to_x, input, to_inner, right, 1.0, true, Threads::All(self.arithmetic));
+                        let Some(mask) = &self.mask else {
+                            multiply(to_x, input, to_inner, right, 1.0, true, Threads::All(self.arithmetic));
+                            return Ok(());
+                        };
+                        let mut through = vec![0.0; tokens * input];
+                        multiply(&mut through, input, to_inner, right, 1.0, false, Threads::All(self.arithmetic));
+                        mask.apply(&mut through);
+                        to_x.iter_mut().zip(through).for_each(|(sum, more)| *sum += more);
                         Ok(())
                     })
                 })

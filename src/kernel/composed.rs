@@ -31,6 +31,22 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<Tensor> {
     x.broadcast_add(bias)
 }
 
+/// See [`super::adapted_linear_with_dropout`]; `factors` is [`super::Mask::factors`].
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn adapted_linear_with_dropout(
+    x: &Tensor,
+    weight: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    scale: f64,
+    factors: &Tensor,
+) -> Result<Tensor> {
+    let adapted = (linear(&linear(&(x * factors)?, a)?, b)? * scale)?;
+    linear(x, weight)? + adapted
+}
+
 /// See [`super::rms_norm`].
 ///
 /// # Errors

@@ -9,6 +9,7 @@ mod adapted;
 mod attention;
 mod bias;
 pub mod composed;
+mod dropout;
 mod exponential;
 mod frozen;
 mod head;
@@ -24,10 +25,11 @@ mod tile;
 #[path = "tile/absent.rs"]
 mod tile;
 
-pub use adapted::adapted_linear;
+pub use adapted::{adapted_linear, adapted_linear_with_dropout};
 pub use attention::{AttentionLayout, CachedAttention, attention};
 pub use bias::add_bias;
 pub use frozen::{FrozenWeight, frozen_linear};
+pub use dropout::{Dropout, Mask};
 pub use head::chosen_log_probability;
 pub use linear::linear;
 pub use norm::rms_norm;

@@ -5,10 +5,12 @@
 //! several micro-batches into one optimizer step passes the step's totals, so that the gradients of the micro-batches
 //! add up to that of the big batch.
 
+mod logistic;
 mod preference;
 mod supervised;
+mod unpaired;
 
-pub use preference::{
-    PairReward, Pairs, PreferenceObjective, log_sigmoid, log_sigmoids, preference_losses, rewards, sum_per_answer,
-};
+pub use logistic::{log_sigmoid, log_sigmoids};
+pub use preference::{PairReward, Pairs, PreferenceObjective, Scores, preference_losses, rewards, sum_per_answer};
 pub use supervised::negative_log_likelihood;
+pub use unpaired::{Desirability, unpaired_baseline, unpaired_losses, weighted_share};

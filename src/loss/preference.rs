@@ -1,12 +1,13 @@
-//! Direct preference optimisation (Rafailov et al. 2023) with the options that keep its form.
+//! Preference optimisation: direct (Rafailov et al. 2023) and its relatives.
 //!
 //! Answers, not pairs, are the unit of computation: the pairs of one trace share their chosen answer, so [`Pairs`] holds
 //! indices into the answers of a micro-batch.
 
-use candle_core::{D, Tensor};
+use candle_core::{DType, Tensor};
 
-use crate::error::{Fault, Result};
-use crate::recipe::settings::{DpoSettings, Positive, Share};
+use super::logistic::{log_odds, log_sigmoid, log_sigmoids};
+use crate::error::{Error, Fault, Result};
+use crate::recipe::settings::{DpoSettings, NonNegative, Positive, PreferenceLoss, Smoothing};
 
 /// Which answers of a micro-batch are compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,40 +33,50 @@ impl Pairs {
 /// The loss of one pair, as a recipe states it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PreferenceObjective {
+    /// Which loss.
+    pub loss: PreferenceLoss,
     /// beta: how strongly the policy is held to the reference.
     pub beta: Positive,
-    /// epsilon of conservative DPO: the share of labels taken to be wrong.
-    pub label_smoothing: Share,
     /// Weight of the chosen answer's negative log-likelihood per token.
-    pub chosen_weight: f64,
+    pub chosen_weight: NonNegative,
 }
 
 impl From<&DpoSettings> for PreferenceObjective {
     fn from(settings: &DpoSettings) -> Self {
-        Self { beta: settings.beta, label_smoothing: settings.label_smoothing, chosen_weight: settings.chosen_weight }
+        Self { loss: settings.loss, beta: settings.beta, chosen_weight: settings.chosen_weight }
     }
 }
 
-/// `log sigmoid(z)` and `log sigmoid(-z)`, both `[pairs]`.
-///
-/// As a log-softmax of `[z, 0]`: the gradient at 0, where DPO starts, is 0.5, and both are finite at any finite z. The form
-/// `min(z, 0) - log(1 + exp(-|z|))` has gradient 1 at 0 here, and `log(sigmoid(z))` is NaN at -200.
-///
-/// # Errors
-/// A tensor error.
-pub fn log_sigmoids(logits: &Tensor) -> Result<(Tensor, Tensor)> {
-    let both = Tensor::stack(&[logits, &logits.zeros_like()?], D::Minus1)?; // [pairs, 2]
-    let both = candle_nn::ops::log_softmax(&both, D::Minus1)?;
-    let side = |index: usize| both.narrow(D::Minus1, index, 1)?.squeeze(D::Minus1);
-    Ok((side(0)?, side(1)?))
+/// What the answers of a micro-batch score.
+#[derive(Debug, Clone, Copy)]
+pub struct Scores<'a> {
+    /// `log pi(y|x)`, summed over the answer's tokens. `[answers]`
+    pub log_probabilities: &'a Tensor,
+    /// `log pi(y|x) - log pi_ref(y|x)`, likewise; none where the loss has no reference. `[answers]`
+    pub log_ratios: Option<&'a Tensor>,
+    /// Tokens of each answer.
+    pub lengths: &'a [usize],
 }
 
-/// `log sigmoid(z)`, `[pairs]`; see [`log_sigmoids`].
-///
-/// # Errors
-/// A tensor error.
-pub fn log_sigmoid(logits: &Tensor) -> Result<Tensor> {
-    Ok(log_sigmoids(logits)?.0)
+impl<'a> Scores<'a> {
+    /// The log ratios, for a loss that has a reference.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] without.
+    pub(super) fn log_ratios(&self) -> Result<&'a Tensor> {
+        self.log_ratios.ok_or_else(|| Error::Failed("the loss needs a reference and there is none".to_owned()))
+    }
+
+    /// Values of answers divided by their tokens.
+    fn per_token(&self, values: &Tensor) -> Result<Tensor> {
+        let of = |(answer, &length): (usize, &usize)| inverse(length, answer);
+        let inverses = self.lengths.iter().enumerate().map(of).collect::<Result<Vec<f64>>>()?;
+        Ok((values * Tensor::new(inverses, values.device())?.to_dtype(values.dtype())?)?)
+    }
+}
+
+fn inverse(length: usize, answer: usize) -> Result<f64> {
+    if length == 0 { Err(Fault::new("an answer has no tokens").got(answer).into()) } else { Ok(1.0 / length as f64) }
 }
 
 /// Sums rows into their answers: `values` `[rows]`, `answer_of_row` the answer of each, result `[answers]`.
@@ -78,44 +89,87 @@ pub fn sum_per_answer(values: &Tensor, answer_of_row: &[usize], answers: usize) 
     Ok(Tensor::zeros(answers, values.dtype(), values.device())?.index_add(&index, values, 0)?)
 }
 
-/// The loss of each pair, `[pairs]`.
+/// The loss of each pair, `[pairs]`; [`PreferenceLoss`] names the equations.
 ///
-/// * `log_ratios`: `[answers]`, `log pi(y|x) - log pi_ref(y|x)`, summed over the answer's tokens.
-/// * `log_probabilities`: `[answers]`, `log pi(y|x)`; read only when `chosen_weight` is not 0.
-/// * `lengths`: tokens of each answer.
+/// With d the difference of the log ratios of chosen and rejected, l the logarithm of an answer's probability, n its tokens:
 ///
-/// With `z = beta (r_chosen - r_rejected)` this is `-log sigmoid(z)` (equation 7 of Rafailov et al. 2023), under label
-/// smoothing epsilon `-(1 - epsilon) log sigmoid(z) - epsilon log sigmoid(-z)` (Mitchell 2023, equation 3), plus
-/// `chosen_weight * -log pi(chosen) / tokens(chosen)`.
+/// | loss | per pair |
+/// | --- | --- |
+/// | sigmoid | `-(1 - e) log sigmoid(beta d) - e log sigmoid(-beta d)` |
+/// | robust | `(-(1 - e) log sigmoid(beta d) + e log sigmoid(-beta d)) / (1 - 2e)` |
+/// | ipo | `(r_chosen / n_chosen - r_rejected / n_rejected - 1 / (2 beta))^2` |
+/// | hinge | `max(0, 1 - beta d)` |
+/// | simpo | sigmoid of `beta (l_chosen / n_chosen - l_rejected / n_rejected) - gamma` |
+/// | orpo | `-l_chosen / n_chosen - beta log sigmoid(log odds_chosen - log odds_rejected)`, odds of probabilities per token |
+///
+/// To each but ORPO, which has it, comes `chosen_weight * -l_chosen / n_chosen`.
 ///
 /// # Errors
-/// A [`Fault`] without pairs or for a chosen answer without tokens; tensor errors.
-pub fn preference_losses(
-    log_ratios: &Tensor,
-    log_probabilities: &Tensor,
-    lengths: &[usize],
-    pairs: &Pairs,
-    objective: &PreferenceObjective,
-) -> Result<Tensor> {
+/// A [`Fault`] without pairs or for an answer without tokens where tokens count; [`Error::Failed`] for KTO, which has no
+/// pairs, and without the reference that the loss needs; tensor errors.
+pub fn preference_losses(scores: Scores<'_>, pairs: &Pairs, objective: &PreferenceObjective) -> Result<Tensor> {
     if pairs.is_empty() {
         return Err(Fault::new("there is no preference pair to train on").into());
     }
-    let device = log_ratios.device();
-    let chosen = Tensor::new(pairs.chosen.as_slice(), device)?;
-    let rejected = Tensor::new(pairs.rejected.as_slice(), device)?;
-    let margins = (log_ratios.index_select(&chosen, 0)? - log_ratios.index_select(&rejected, 0)?)?; // [pairs]
-    let (right, wrong) = log_sigmoids(&(margins * objective.beta.get())?)?;
-    let smoothing = objective.label_smoothing.get();
-    let mut losses = (right * (smoothing - 1.0))?;
-    if smoothing > 0.0 {
-        losses = (losses - (wrong * smoothing)?)?;
+    let beta = objective.beta.get();
+    let losses = match objective.loss {
+        PreferenceLoss::Sigmoid { label_smoothing } => {
+            smoothed(&(difference(scores.log_ratios()?, pairs)? * beta)?, label_smoothing)?
+        }
+        PreferenceLoss::Robust { label_smoothing } => {
+            robust(&(difference(scores.log_ratios()?, pairs)? * beta)?, label_smoothing)?
+        }
+        PreferenceLoss::Ipo => {
+            let margins = difference(&scores.per_token(scores.log_ratios()?)?, pairs)?;
+            (margins - 0.5 / beta)?.sqr()?
+        }
+        PreferenceLoss::Hinge => (1.0 - (difference(scores.log_ratios()?, pairs)? * beta)?)?.relu()?,
+        PreferenceLoss::Simpo { target_margin, label_smoothing } => {
+            let margins = difference(&scores.per_token(scores.log_probabilities)?, pairs)?;
+            smoothed(&((margins * beta)? - target_margin.get())?, label_smoothing)?
+        }
+        PreferenceLoss::Orpo => return odds_ratio(&scores, pairs, beta),
+        PreferenceLoss::Kto { .. } => {
+            return Err(Error::Failed("KTO takes answers one by one, not pairs".to_owned()));
+        }
+    };
+    if objective.chosen_weight.get() == 0.0 {
+        return Ok(losses);
     }
-    if objective.chosen_weight != 0.0 {
-        let weights = chosen_weights(lengths, pairs, objective.chosen_weight)?;
-        let weights = Tensor::new(weights, device)?.to_dtype(log_probabilities.dtype())?;
-        losses = (losses + (log_probabilities.index_select(&chosen, 0)? * weights)?)?;
-    }
-    Ok(losses)
+    let weights = chosen_weights(scores.lengths, pairs, objective.chosen_weight.get())?;
+    let weights = Tensor::new(weights, losses.device())?.to_dtype(losses.dtype())?;
+    Ok((losses + (select(scores.log_probabilities, &pairs.chosen)? * weights)?)?)
+}
+
+fn select(values: &Tensor, answers: &[u32]) -> Result<Tensor> {
+    Ok(values.index_select(&Tensor::new(answers, values.device())?, 0)?)
+}
+
+/// Chosen minus rejected. `[pairs]`
+fn difference(values: &Tensor, pairs: &Pairs) -> Result<Tensor> {
+    Ok((select(values, &pairs.chosen)? - select(values, &pairs.rejected)?)?)
+}
+
+fn smoothed(logits: &Tensor, smoothing: Smoothing) -> Result<Tensor> {
+    let (right, wrong) = log_sigmoids(logits)?;
+    let smoothing = smoothing.get();
+    let losses = (right * (smoothing - 1.0))?;
+    if smoothing > 0.0 { Ok((losses - (wrong * smoothing)?)?) } else { Ok(losses) }
+}
+
+fn robust(logits: &Tensor, smoothing: Smoothing) -> Result<Tensor> {
+    let (right, wrong) = log_sigmoids(logits)?;
+    let smoothing = smoothing.get();
+    let losses = ((right * (smoothing - 1.0))? + (wrong * smoothing)?)?;
+    Ok((losses * (1.0 / (1.0 - 2.0 * smoothing)))?)
+}
+
+fn odds_ratio(scores: &Scores<'_>, pairs: &Pairs, beta: f64) -> Result<Tensor> {
+    let per_token = scores.per_token(scores.log_probabilities)?;
+    let ratios = difference(&log_odds(&per_token)?, pairs)?; // f64
+    let chosen = select(&per_token, &pairs.chosen)?;
+    let losses = ((log_sigmoid(&ratios)? * -beta)? - chosen.to_dtype(DType::F64)?)?;
+    Ok(losses.to_dtype(per_token.dtype())?)
 }
 
 /// `-weight / tokens` of each pair's chosen answer.
@@ -127,7 +181,8 @@ fn chosen_weights(lengths: &[usize], pairs: &Pairs, weight: f64) -> Result<Vec<f
     pairs.chosen.iter().map(of).collect()
 }
 
-/// Implicit rewards of one pair, `beta log (pi / pi_ref)` (section 5 of Rafailov et al. 2023).
+/// Implicit rewards of one pair: `beta log (pi / pi_ref)` (section 5 of Rafailov et al. 2023), or beta times the
+/// log-probability per token where there is no reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairReward {
     /// Of the chosen answer.
@@ -148,9 +203,9 @@ impl PairReward {
     }
 }
 
-/// Rewards of every pair from the answers' log ratios.
-pub fn rewards(log_ratios: &[f64], pairs: &Pairs, beta: Positive) -> Vec<PairReward> {
-    let reward = |&answer: &u32| log_ratios.get(answer as usize).map_or(f64::NAN, |ratio| beta.get() * ratio);
+/// Rewards of every pair from what its answers score.
+pub fn rewards(scores: &[f64], pairs: &Pairs, beta: Positive) -> Vec<PairReward> {
+    let reward = |&answer: &u32| scores.get(answer as usize).map_or(f64::NAN, |score| beta.get() * score);
     pairs
         .chosen
         .iter()

@@ -10,7 +10,7 @@ use super::layer::module_path;
 use super::safetensors_file::read_safetensors;
 use super::weights::Weights;
 use crate::error::{Error, Fault, Result};
-use crate::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use crate::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use crate::run::seed::Seed;
 
 /// An adapter of one linear layer: adds `scale` b a to its weight.
@@ -21,15 +21,17 @@ pub(super) struct Adapter {
     /// `[output, rank]`
     pub(super) b: Tensor,
     pub(super) scale: f64,
+    /// PEFT's name of the module.
+    pub(super) name: String,
 }
 
 impl Adapter {
     pub(super) fn detached(&self) -> Self {
-        Self { a: self.a.detach(), b: self.b.detach(), scale: self.scale }
+        Self { a: self.a.detach(), b: self.b.detach(), scale: self.scale, name: self.name.clone() }
     }
 
     pub(super) fn merge_into(&self, weight: &Tensor) -> Result<Tensor> {
-        let Self { a, b, scale } = self.detached();
+        let Self { a, b, scale, .. } = self.detached();
         Ok((weight + (b.matmul(&a)? * scale)?)?)
     }
 }
@@ -98,7 +100,9 @@ fn parse_config(json: &serde_json::Value, place: &str) -> Result<AdapterConfig> 
         })
         .collect::<Result<Vec<_>>>()?;
     let base_model = json["base_model_name_or_path"].as_str().map(str::to_owned);
-    Ok(AdapterConfig { lora: LoraSettings { rank, alpha, dropout: Share::ZERO, target_modules }, base_model })
+    let is_rank_stabilised = json["use_rslora"].as_bool().unwrap_or(false);
+    let scaling = if is_rank_stabilised { AdapterScaling::RsLora } else { AdapterScaling::Lora };
+    Ok(AdapterConfig { lora: LoraSettings { rank, alpha, dropout: Share::ZERO, target_modules, scaling }, base_model })
 }
 
 /// Options that change what the adapter computes and that are not computed here: an error each, never ignored.
@@ -111,7 +115,6 @@ fn unsupported_options(json: &serde_json::Value, place: &str) -> Vec<Fault> {
         _ => false,
     };
     let keys = [
-        "use_rslora",
         "use_dora",
         "fan_in_fan_out",
         "bias",
@@ -140,7 +143,7 @@ impl Weights {
         tensors: &BTreeMap<String, Tensor>,
         place: &str,
     ) -> Result<Self> {
-        let scale = adapter.lora.alpha.get() / adapter.lora.rank.get() as f64;
+        let scale = adapter.lora.scale();
         let mut faults = Vec::new();
         let mut used = 0;
         for (name, a) in tensors.iter().filter(|(name, _)| name.ends_with(".lora_A.weight")) {
@@ -154,7 +157,7 @@ impl Weights {
                 continue;
             };
             let ranks_agree = a.dims().first() == Some(&adapter.lora.rank.get());
-            let merged = Adapter { a: a.clone(), b: b.clone(), scale }.merge_into(weight);
+            let merged = Adapter { a: a.clone(), b: b.clone(), scale, name: stem.to_owned() }.merge_into(weight);
             match merged {
                 Ok(merged) if ranks_agree && merged.dims() == weight.dims() => {
                     self.0.insert(target, merged);

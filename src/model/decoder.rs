@@ -10,7 +10,7 @@ use super::config::{ModelConfig, Positions};
 use super::layer::{Layer, Source, Weight};
 use super::weights::{Compact, Weights};
 use crate::error::{Error, Fault, Result};
-use crate::kernel::{self, AttentionLayout, Product, RotaryTable, WeightGradient};
+use crate::kernel::{self, AttentionLayout, Dropout, FrozenWeight, Product, RotaryTable, WeightGradient};
 use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
 use crate::run::seed::Seed;
 use crate::token::PackedSequence;
@@ -39,6 +39,10 @@ pub struct Decoder {
     product: Product,
     parameters: BTreeMap<String, Var>,
     device: Device,
+    /// Share and seed of the adapters' dropout, where they have one.
+    adapter_dropout: Option<(f64, Seed)>,
+    /// The dropout of this pass.
+    dropout: Option<Dropout>,
 }
 
 impl Decoder {
@@ -93,8 +97,19 @@ impl Decoder {
         let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
         let device = device.clone();
-        let mut decoder =
-            Self { config, embedding, layers, norm, head, inverse_frequencies, product, parameters, device };
+        let mut decoder = Self {
+            config,
+            embedding,
+            layers,
+            norm,
+            head,
+            inverse_frequencies,
+            product,
+            parameters,
+            device,
+            adapter_dropout: None,
+            dropout: None,
+        };
         if let Trainable::Lora(settings) = trainable {
             decoder.add_adapters(settings, seed)?;
         }
@@ -109,13 +124,8 @@ impl Decoder {
     }
 
     fn add_adapters(&mut self, settings: &LoraSettings, seed: Seed) -> Result<()> {
-        if settings.dropout.get() > 0.0 {
-            return Err(Fault::new("`model.lora.dropout` above 0 is not supported yet")
-                .got(settings.dropout.get())
-                .expected("0")
-                .into());
-        }
-        let scale = settings.alpha.get() / settings.rank.get() as f64;
+        self.adapter_dropout = (settings.dropout.get() > 0.0).then(|| (settings.dropout.get(), seed));
+        let scale = settings.scale();
         for (index, layer) in self.layers.iter_mut().enumerate() {
             for projection in &settings.target_modules {
                 let Some(linear) = layer.projections.get_mut(projection) else { continue };
@@ -124,7 +134,8 @@ impl Decoder {
                 let a = adapter::initial_a(&name, settings.rank.get(), input, seed, &self.device)?;
                 let b = Tensor::zeros((output, settings.rank.get()), candle_core::DType::F32, &self.device)?;
                 let (a, b) = (Var::from_tensor(&a)?, Var::from_tensor(&b)?);
-                linear.adapter = Some(Adapter { a: a.as_tensor().clone(), b: b.as_tensor().clone(), scale });
+                let (own_a, own_b) = (a.as_tensor().clone(), b.as_tensor().clone());
+                linear.adapter = Some(Adapter { a: own_a, b: own_b, scale, name: name.clone() });
                 self.parameters.insert(format!("{name}.lora_A.weight"), a);
                 self.parameters.insert(format!("{name}.lora_B.weight"), b);
             }
@@ -169,6 +180,13 @@ impl Decoder {
             linear.adapter = None;
         }
         decoder
+    }
+
+    /// The same decoder with the dropout of one training pass, where its adapters have one; see [`Dropout::new`] for `rows`.
+    #[must_use]
+    pub fn with_dropout(&self, step: usize, rows: impl FnOnce() -> Vec<u64>) -> Self {
+        let dropout = self.adapter_dropout.map(|(share, seed)| Dropout::new(share, seed, step, rows()));
+        Self { dropout, ..self.clone() }
     }
 
     /// Sets the trainable tensors, e.g. from a checkpoint.
@@ -254,7 +272,13 @@ impl Decoder {
         Ok(())
     }
 
-    fn layer(&self, layer: &Layer, x: &Tensor, rotary: &RotaryTable, layout: &Arc<AttentionLayout>) -> Result<Tensor> {
+    pub(super) fn layer(
+        &self,
+        layer: &Layer,
+        x: &Tensor,
+        rotary: &RotaryTable,
+        layout: &Arc<AttentionLayout>,
+    ) -> Result<Tensor> {
         let normed = self.norm(x, &layer.attention_norm)?;
         let (q, k, v) = self.heads(layer, &normed, rotary)?;
         let attended = kernel::attention(&q, &k, &v, layout, self.config.heads, self.config.key_value_heads)?;
@@ -296,15 +320,25 @@ impl Decoder {
         Ok(kernel::rms_norm(x, weight, self.config.norm_epsilon, self.product.weight_gradient)?)
     }
 
+    fn adapted(&self, x: &Tensor, weight: &FrozenWeight, adapter: &Adapter) -> Result<Tensor> {
+        let Adapter { a, b, scale, name } = adapter;
+        let arithmetic = self.product.arithmetic;
+        Ok(match &self.dropout {
+            Some(dropout) => {
+                let mask = dropout.mask(name, x.dim(1)?);
+                kernel::adapted_linear_with_dropout(x, weight, (a, b), *scale, arithmetic, mask)?
+            }
+            None => kernel::adapted_linear(x, weight, a, b, *scale, arithmetic)?,
+        })
+    }
+
     pub(super) fn project(&self, layer: &Layer, projection: Projection, x: &Tensor) -> Result<Tensor> {
         let linear = &layer.projections[&projection];
         let arithmetic = self.product.arithmetic;
         let projected = match (&linear.weight, &linear.adapter) {
             (Weight::Trained(weight), _) => kernel::linear(x, weight, self.product)?,
             (Weight::Frozen(weight), None) => kernel::frozen_linear(x, weight, arithmetic)?,
-            (Weight::Frozen(weight), Some(Adapter { a, b, scale })) => {
-                kernel::adapted_linear(x, weight, a, b, *scale, arithmetic)?
-            }
+            (Weight::Frozen(weight), Some(adapter)) => self.adapted(x, weight, adapter)?,
         };
         Ok(match &linear.bias {
             Some(bias) => kernel::add_bias(&projected, bias, self.product.weight_gradient)?,
@@ -334,7 +368,7 @@ fn select(hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
     Ok(hidden.index_select(&Tensor::new(rows, hidden.device())?, 0)?)
 }
 
-fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
+pub(super) fn layout(sequence: &PackedSequence) -> Result<AttentionLayout> {
     let mut runs = Vec::with_capacity(sequence.segments.len());
     for (index, segment) in sequence.segments.iter().enumerate() {
         let mut before = Vec::new();

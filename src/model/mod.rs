@@ -12,6 +12,7 @@ mod family;
 mod fields;
 mod gguf;
 mod layer;
+mod recompute;
 mod safetensors_file;
 mod source;
 mod weights;

@@ -18,13 +18,48 @@ pub(super) const SPLIT: &str = "split/split.json";
 pub(super) const HELD_OUT: &str = "split/held-out.jsonl";
 const TRAIN: &str = "split/train.jsonl";
 pub(super) const DATA: &str = "data";
+/// Rows of held-out traces, for evaluation while training.
+pub(super) const EVALUATION: &str = "evaluation";
 
 impl Pipeline<'_> {
     pub(super) fn data(&mut self) -> Result<()> {
         self.read_traces()?;
         self.derive_contracts()?;
         self.deal()?;
-        self.build()
+        self.build()?;
+        self.build_held_out()
+    }
+
+    /// Rows of the held-out traces where training is to be evaluated on them: in a folder of their own, never trained on.
+    fn build_held_out(&mut self) -> Result<()> {
+        let train = self.recipe.sft.iter().map(|sft| &sft.train).chain(self.recipe.dpo.iter().map(|dpo| &dpo.train));
+        if train.into_iter().all(|settings| settings.evaluate_every.is_none()) {
+            return Ok(());
+        }
+        if self.recipe.build.leaking.is_some() {
+            return Err(Fault::new("`evaluate_every` needs held-out rows, and unguarded answers have none")
+                .hint("leave it out of this recipe")
+                .into());
+        }
+        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed);
+        let (traces, contracts) = (self.path(HELD_OUT), self.path(CONTRACTS));
+        let (out, seed, announce) = (self.path(EVALUATION), self.recipe.seed, self.announce);
+        let mut digests = Inputs::default();
+        for file in [HELD_OUT, CONTRACTS] {
+            digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
+        }
+        self.stages.run("evaluation-rows", &inputs, &[EVALUATION], || {
+            let traces: Vec<Trace> =
+                jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
+            let contracts: Vec<Contract> = jsonl::read(&contracts)?;
+            // Without parts every trace gives rows.
+            let built = build::build(&traces, &contracts, &BTreeMap::new(), &Writer::Template, seed)?;
+            if built.sft.is_empty() || built.pairs.is_empty() {
+                return Err(Fault::new("no held-out trace gives a row to evaluate on").at("data.held_out").into());
+            }
+            announce(&format!("held-out rows: {} SFT rows, {} pairs", built.sft.len(), built.pairs.len()));
+            build::write(&out, &built, &Counts::of(&built, &traces), &digests, Writer::Template, seed)
+        })
     }
 
     fn read_traces(&mut self) -> Result<()> {

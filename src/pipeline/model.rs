@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use candle_core::DType;
 
 use super::Pipeline;
-use super::data::DATA;
+use super::data::{DATA, EVALUATION};
 use crate::checkpoint;
 use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
@@ -16,7 +16,7 @@ use crate::model::ModelSource;
 use crate::recipe::Recipe;
 use crate::run::{atomic, digest};
 use crate::scratch;
-use crate::train::{self, Job, Start};
+use crate::train::{self, Job, Rows, Start};
 
 const BASE: &str = "base";
 /// Holds the digest of the inputs that a training stage was started with.
@@ -73,18 +73,31 @@ impl Pipeline<'_> {
         Ok(Made { path, name, digest: digest::of_value(&self.made_by(stage)?)? })
     }
 
+    /// The held-out rows of this name, where training is evaluated on them.
+    fn evaluation_rows(&self, name: &str, is_evaluated: bool) -> Option<PathBuf> {
+        is_evaluated.then(|| self.path(EVALUATION).join(name))
+    }
+
     fn train_sft(&mut self) -> Result<()> {
         let Some(settings) = self.recipe.sft.clone() else { return Ok(()) };
         let base = self.base()?;
         let rows = self.path(DATA).join("sft.jsonl");
-        let inputs = (&base.digest, digest::of_file(&rows)?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let held_out = self.evaluation_rows("sft.jsonl", settings.train.evaluate_every.is_some());
+        let inputs = (
+            &base.digest,
+            digest_rows(&rows, held_out.as_deref())?,
+            &settings,
+            &self.recipe.model.lora,
+            self.recipe.seed,
+        );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
         self.stages.run("sft", &inputs, &outputs, || {
             let job = job(recipe, &base, &out, &rows, &mark)?;
             atomic::write(&out.join(MARK), mark.as_bytes())?;
-            train::sft(&job, &read_sft(&rows)?, &settings)?;
+            let held_out = held_out.as_deref().map(read_sft).transpose()?.unwrap_or_default();
+            train::sft(&job, Rows { train: &read_sft(&rows)?, held_out: &held_out }, &settings)?;
             merge_if(lora.is_some(), &base, &out)
         })
     }
@@ -93,14 +106,22 @@ impl Pipeline<'_> {
         let Some(settings) = self.recipe.dpo.clone() else { return Ok(()) };
         let base = self.sft()?;
         let pairs = self.path(DATA).join("dpo.jsonl");
-        let inputs = (&base.digest, digest::of_file(&pairs)?, &settings, &self.recipe.model.lora, self.recipe.seed);
+        let held_out = self.evaluation_rows("dpo.jsonl", settings.train.evaluate_every.is_some());
+        let inputs = (
+            &base.digest,
+            digest_rows(&pairs, held_out.as_deref())?,
+            &settings,
+            &self.recipe.model.lora,
+            self.recipe.seed,
+        );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
         self.stages.run("dpo", &inputs, &outputs, || {
             let job = job(recipe, &base, &out, &pairs, &mark)?;
             atomic::write(&out.join(MARK), mark.as_bytes())?;
-            train::dpo(&job, &read_preferences(&pairs)?, &settings)?;
+            let held_out = held_out.as_deref().map(read_preferences).transpose()?.unwrap_or_default();
+            train::dpo(&job, Rows { train: &read_preferences(&pairs)?, held_out: &held_out }, &settings)?;
             merge_if(lora.is_some(), &base, &out)
         })
     }
@@ -119,6 +140,15 @@ fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Pat
     job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
     job.recipe_digest = Some(digest::of_value(recipe)?);
     Ok(job)
+}
+
+/// Digest of the rows of a stage, the held-out ones included where there are some.
+fn digest_rows(rows: &Path, held_out: Option<&Path>) -> Result<String> {
+    let digest = digest::of_file(rows)?;
+    match held_out {
+        None => Ok(digest),
+        Some(held_out) => digest::of_value(&(digest, digest::of_file(held_out)?)),
+    }
 }
 
 fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {

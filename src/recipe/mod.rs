@@ -7,8 +7,10 @@ mod ablation;
 mod data;
 mod endpoint;
 mod path;
+mod preference;
 mod section;
 pub mod settings;
+mod training;
 
 use std::path::Path;
 
@@ -25,8 +27,7 @@ pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 use section::Section;
 use settings::{
-    Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings,
-    Share, TrainSettings,
+    Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings, Share,
 };
 
 /// A whole recipe, resolved: no default left implicit.
@@ -213,8 +214,8 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     let data = data.map(|table| data::read(table, folder, Seed(seed), faults));
     let build = read_build(build, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
-    let sft = sft.map(|table| read_sft(table, faults));
-    let dpo = dpo.map(|table| read_dpo(table, faults));
+    let sft = sft.map(|table| training::read_sft(table, faults));
+    let dpo = dpo.map(|table| training::read_dpo(table, faults));
     let generate = read_generate(generate, faults);
     let evaluate = read_evaluate(evaluate, folder, faults);
     Some(Recipe {
@@ -283,7 +284,7 @@ fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Mo
     });
     section.finish();
     let scratch = is_scratch.then(|| read_scratch(scratch.unwrap_or_default(), faults));
-    let lora = lora.map(|table| read_lora(table, faults));
+    let lora = lora.map(|table| training::read_lora(table, faults));
     Some(ModelSettings { source: source?, scratch, base_storage, lora: optional(lora)? })
 }
 
@@ -305,60 +306,6 @@ fn read_scratch(table: Table, faults: &mut Vec<Fault>) -> Shape {
     };
     section.finish();
     shape
-}
-
-fn read_lora(table: Table, faults: &mut Vec<Fault>) -> Option<LoraSettings> {
-    let mut section = Section::new("model.lora", table, faults);
-    let rank = section.require("rank", "a whole number above 0");
-    let alpha = section.require("alpha", "a number above 0");
-    let dropout = section.take_or("dropout", Share::ZERO);
-    let target_modules = section.take_or("target_modules", settings::Projection::ALL.to_vec());
-    if target_modules.is_empty() {
-        section.fault(Fault::new("`model.lora.target_modules` must name at least one projection"));
-    }
-    section.finish();
-    Some(LoraSettings { rank: rank?, alpha: alpha?, dropout, target_modules })
-}
-
-fn read_train(section: &mut Section<'_>) -> Option<TrainSettings> {
-    let learning_rate: Option<Positive> = section.require("learning_rate", "a number above 0, e.g. 1e-4");
-    Some(TrainSettings {
-        epochs: section.take_or("epochs", settings::defaults::EPOCHS),
-        max_steps: section.take("max_steps"),
-        rows_per_step: section.take_or("rows_per_step", settings::defaults::ROWS_PER_STEP),
-        schedule: section.take_or("schedule", Schedule::default()),
-        warmup_share: section.take_or("warmup_share", settings::defaults::WARMUP_SHARE),
-        clip_norm: section.take_or("clip_norm", settings::defaults::CLIP_NORM),
-        weight_decay: section.take_or("weight_decay", Share::ZERO),
-        max_tokens: section.take_or("max_tokens", settings::defaults::MAX_TOKENS),
-        save_every: section.take_or("save_every", settings::defaults::SAVE_EVERY),
-        arithmetic: section.take_or("arithmetic", settings::Arithmetic::default()),
-        order: section.take_or("order", settings::RowOrder::default()),
-        learning_rate: learning_rate?,
-    })
-}
-
-fn read_sft(table: Table, faults: &mut Vec<Fault>) -> Option<SftSettings> {
-    let mut section = Section::new("sft", table, faults);
-    let train = read_train(&mut section);
-    section.finish();
-    Some(SftSettings { train: train? })
-}
-
-fn read_dpo(table: Table, faults: &mut Vec<Fault>) -> Option<DpoSettings> {
-    let mut section = Section::new("dpo", table, faults);
-    let train = read_train(&mut section);
-    let beta = section.take_or("beta", settings::defaults::BETA);
-    let label_smoothing: Share = section.take_or("label_smoothing", Share::ZERO);
-    let chosen_weight: f64 = section.take_or("chosen_weight", 0.0);
-    if label_smoothing.get() >= 0.5 {
-        section.fault(Fault::new("`dpo.label_smoothing` must be below 0.5").got(label_smoothing.get()));
-    }
-    if !chosen_weight.is_finite() || chosen_weight < 0.0 {
-        section.fault(Fault::new("`dpo.chosen_weight` must be at least 0").got(chosen_weight));
-    }
-    section.finish();
-    Some(DpoSettings { train: train?, beta, label_smoothing, chosen_weight })
 }
 
 fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {

@@ -56,6 +56,11 @@ impl<'faults> Section<'faults> {
         None
     }
 
+    /// Whether the key is there, known or not.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// Takes a sub-table; anything else under that key is a fault.
     pub fn table(&mut self, key: &'static str) -> Option<Table> {
         self.take(key)
@@ -87,7 +92,18 @@ fn describe(path: &str, reason: &str, got: &str) -> Fault {
         let rule = rule.split(", got `").next().unwrap_or(rule);
         return Fault::new(format!("`{path}` must {rule}")).got(got);
     }
-    Fault::new(format!("`{path}` cannot be read: {reason}")).got(got)
+    let fault = Fault::new(format!("`{path}` cannot be read: {reason}")).got(got);
+    match near_variant(reason) {
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
+        None => fault,
+    }
+}
+
+/// The known word nearest to an unknown one, out of serde's sentence that lists both in backticks.
+fn near_variant(reason: &str) -> Option<&str> {
+    let mut words = reason.strip_prefix("unknown variant ")?.split('`').skip(1).step_by(2);
+    let word = words.next()?;
+    nearest(word, &words.collect::<Vec<_>>())
 }
 
 fn nearest<'key>(key: &str, known: &[&'key str]) -> Option<&'key str> {

@@ -1,6 +1,10 @@
 //! What a recipe means once read: settings that cannot hold bad values.
 
+use std::num::NonZeroUsize;
+
 use serde::{Deserialize, Serialize};
+
+pub use super::preference::{DpoSettings, KindWeights, LossName, NonNegative, PreferenceLoss, Smoothing};
 
 /// A finite number above 0: learning rates, beta, clipping thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -8,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Positive(f64);
 
 impl Positive {
+    /// One.
+    pub const ONE: Self = Self(1.0);
     /// The number.
     pub fn get(self) -> f64 {
         self.0
@@ -92,13 +98,43 @@ impl From<Share> for f64 {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoraSettings {
     /// r.
-    pub rank: std::num::NonZeroUsize,
-    /// Scale is alpha / r.
+    pub rank: NonZeroUsize,
+    /// Scale is alpha / r, or alpha / sqrt(r).
     pub alpha: Positive,
     /// Dropout on the adapter's input while training.
     pub dropout: Share,
     /// Projections, e.g. `q_proj`.
     pub target_modules: Vec<Projection>,
+    /// What alpha is divided by.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scaling: AdapterScaling,
+}
+
+impl LoraSettings {
+    /// The factor of the adapter's product.
+    pub fn scale(&self) -> f64 {
+        let rank = self.rank.get() as f64;
+        match self.scaling {
+            AdapterScaling::Lora => self.alpha.get() / rank,
+            AdapterScaling::RsLora => self.alpha.get() / rank.sqrt(),
+        }
+    }
+}
+
+/// What alpha is divided by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdapterScaling {
+    /// The rank (Hu et al. 2021).
+    #[default]
+    Lora,
+    /// Its square root (Kalajdzievski 2023), so that high ranks learn as fast as low ones.
+    RsLora,
+}
+
+/// For keys that are written only where they differ from the default, so that digests of older recipes stay.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A linear layer of the decoder.
@@ -189,15 +225,38 @@ pub enum RowOrder {
     File,
 }
 
-/// What SFT and DPO share. A step is `rows_per_step` rows (SFT) or traces (DPO), accumulated as one big batch.
+/// How much one optimizer step takes. Rows are rows (SFT) or preference trees (DPO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum StepSize {
+    /// So many rows.
+    #[serde(rename = "rows_per_step")]
+    Rows(NonZeroUsize),
+    /// As many rows as fit into so many packed tokens, at least one.
+    #[serde(rename = "tokens_per_step")]
+    Tokens(NonZeroUsize),
+}
+
+/// Which weights a run leaves in `final/`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Export {
+    /// Those of the last step.
+    #[default]
+    Last,
+    /// Those of the lowest loss on the held-out rows.
+    Best,
+}
+
+/// What SFT and DPO share. The rows of a step are accumulated as one big batch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainSettings {
     /// Passes over the data.
-    pub epochs: std::num::NonZeroUsize,
+    pub epochs: NonZeroUsize,
     /// Stop after this many steps, whatever the epochs say.
-    pub max_steps: Option<std::num::NonZeroUsize>,
-    /// Rows (SFT) or preference trees (DPO) in one optimizer step.
-    pub rows_per_step: std::num::NonZeroUsize,
+    pub max_steps: Option<NonZeroUsize>,
+    /// Rows or tokens of one optimizer step.
+    #[serde(flatten)]
+    pub step_size: StepSize,
     /// Peak learning rate.
     pub learning_rate: Positive,
     /// Decay after warm-up.
@@ -209,20 +268,64 @@ pub struct TrainSettings {
     /// Decoupled weight decay; never on norms and biases.
     pub weight_decay: Share,
     /// Longest row in tokens; longer ones are dropped, counted and named.
-    pub max_tokens: std::num::NonZeroUsize,
+    pub max_tokens: NonZeroUsize,
     /// Checkpoint every so many steps (and at the end).
-    pub save_every: std::num::NonZeroUsize,
+    pub save_every: NonZeroUsize,
     /// How matrix products are computed.
     pub arithmetic: Arithmetic,
     /// In which order rows come.
     pub order: RowOrder,
+    /// Evaluate on the held-out rows every so many steps (and at the end).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluate_every: Option<NonZeroUsize>,
+    /// End after so many evaluations in a row without a lower loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<NonZeroUsize>,
+    /// Newest checkpoints that are kept; the best is kept besides.
+    #[serde(skip_serializing_if = "is_default_kept")]
+    pub keep_checkpoints: NonZeroUsize,
+    /// Which weights `final/` gets.
+    #[serde(skip_serializing_if = "is_default")]
+    pub export: Export,
+    /// Where a pass would need more memory than this, in MiB, activations are computed again layer by layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mib: Option<NonZeroUsize>,
+}
+
+impl TrainSettings {
+    /// A recipe's defaults with this learning rate.
+    pub fn new(learning_rate: Positive) -> Self {
+        Self {
+            epochs: defaults::EPOCHS,
+            max_steps: None,
+            step_size: StepSize::Rows(defaults::ROWS_PER_STEP),
+            learning_rate,
+            schedule: Schedule::default(),
+            warmup_share: defaults::WARMUP_SHARE,
+            clip_norm: defaults::CLIP_NORM,
+            weight_decay: Share::ZERO,
+            max_tokens: defaults::MAX_TOKENS,
+            save_every: defaults::SAVE_EVERY,
+            arithmetic: Arithmetic::default(),
+            order: RowOrder::default(),
+            evaluate_every: None,
+            patience: None,
+            keep_checkpoints: defaults::KEEP_CHECKPOINTS,
+            export: Export::default(),
+            memory_limit_mib: None,
+        }
+    }
+}
+
+fn is_default_kept(kept: &NonZeroUsize) -> bool {
+    *kept == defaults::KEEP_CHECKPOINTS
 }
 
 /// Defaults of keys that a recipe may leave out.
 pub mod defaults {
     use std::num::NonZeroUsize;
 
-    use super::{Positive, Share};
+    use super::{NonNegative, Positive, Share};
 
     /// One pass.
     pub const EPOCHS: NonZeroUsize = NonZeroUsize::MIN;
@@ -234,10 +337,20 @@ pub mod defaults {
     pub const SAVE_EVERY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(24);
     /// Share of steps spent warming up.
     pub const WARMUP_SHARE: Share = Share(0.1);
+    /// The newest and the one before, in case the newest is damaged.
+    pub const KEEP_CHECKPOINTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
     /// Global gradient norm.
     pub const CLIP_NORM: Positive = Positive(1.0);
     /// beta of DPO.
     pub const BETA: Positive = Positive(0.1);
+    /// beta of `SimPO`, which scales log-probabilities per token (Meng et al. 2024).
+    pub const SIMPO_BETA: Positive = Positive(2.0);
+    /// gamma of `SimPO`.
+    pub const TARGET_MARGIN: NonNegative = NonNegative::HALF;
+    /// Weight of KTO's answers.
+    pub const KTO_WEIGHT: Positive = Positive(1.0);
+    /// Weight of a kind of pair.
+    pub const KIND_WEIGHT: Positive = Positive(1.0);
 }
 
 /// SFT: completion-only cross-entropy, averaged over the answer tokens of the step.
@@ -246,20 +359,6 @@ pub struct SftSettings {
     /// Common part.
     #[serde(flatten)]
     pub train: TrainSettings,
-}
-
-/// DPO (Rafailov et al. 2023, equation 7) with a sigmoid loss.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DpoSettings {
-    /// Common part.
-    #[serde(flatten)]
-    pub train: TrainSettings,
-    /// beta.
-    pub beta: Positive,
-    /// Label smoothing of conservative DPO; 0 is plain DPO.
-    pub label_smoothing: Share,
-    /// Weight of the SFT term on the chosen answer (per token); 0 leaves it out.
-    pub chosen_weight: f64,
 }
 
 /// Decoding.

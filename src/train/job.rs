@@ -9,12 +9,13 @@ use candle_core::Device;
 
 use super::batch::TOKENS_PER_PASS;
 use super::manifest::RunManifest;
-use super::objective::{Preference, Supervised};
-use super::rows::{encode_dpo, encode_sft};
-use super::session::Session;
+use super::objective::{Objective, Supervised};
+use super::plan::{ForwardPasses, Plan};
+use super::preferences;
+use super::rows::{encode_dpo, encode_sft, encode_unpaired};
+use super::session::{Inputs, Session};
 use crate::dataset::{PreferencePair, SftRow};
 use crate::error::Result;
-use crate::loss::PreferenceObjective;
 use crate::model::with_big_stack;
 use crate::recipe::settings::{BaseStorage, DpoSettings, LoraSettings, SftSettings};
 use crate::run::interrupt;
@@ -78,22 +79,52 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Rows to train on, and rows that are only evaluated on.
+#[derive(Debug)]
+pub struct Rows<'a, T> {
+    /// To train on.
+    pub train: &'a [T],
+    /// To evaluate on while training; may be empty.
+    pub held_out: &'a [T],
+}
+
+impl<T> Clone for Rows<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Rows<'_, T> {}
+
+impl<'a, T> From<&'a Vec<T>> for Rows<'a, T> {
+    fn from(train: &'a Vec<T>) -> Self {
+        Self { train, held_out: &[] }
+    }
+}
+
+impl<'a, T> From<&'a [T]> for Rows<'a, T> {
+    fn from(train: &'a [T]) -> Self {
+        Self { train, held_out: &[] }
+    }
+}
+
 /// Supervised fine-tuning: trains on the last message of each row and returns the finished run's manifest.
 ///
 /// # Errors
 /// A [`crate::error::Fault`] for rows, model or checkpoint that cannot be used; [`crate::error::Error::Interrupted`] with a
 /// checkpoint saved; [`crate::error::Error::Failed`] naming the rows of a loss or gradient that is not finite.
-pub fn sft(job: &Job<'_>, rows: &[SftRow], settings: &SftSettings) -> Result<RunManifest> {
+pub fn sft<'a>(job: &Job<'_>, rows: impl Into<Rows<'a, SftRow>>, settings: &SftSettings) -> Result<RunManifest> {
+    let rows = rows.into();
     with_big_stack(|| {
-        let session = Session::begin(job, "sft", &settings.train, settings, |tokenizer, limit| {
-            encode_sft(rows, tokenizer, limit)
-        })?;
+        let session = open_sft(job, rows, settings)?;
+        session.prepare()?;
         let objective = Supervised { trees: session.trees() };
-        session.train(&objective, None)
+        let held_out = session.held_out().map(|encoded| Supervised { trees: &encoded.trees });
+        session.train(&objective, held_out.as_ref().map(|held_out| held_out as &dyn Objective), None)
     })
 }
 
-/// Direct preference optimisation against the model as it was at the start.
+/// Preference optimisation against the model as it was at the start, or without reference where the loss needs none.
 ///
 /// The reference is `job.model` as given: its log-probabilities are computed before the first step. To continue from SFT with
 /// adapters, give the SFT run's `final/` as the model: it is merged into its base, a fresh adapter starts on the result, and
@@ -102,18 +133,63 @@ pub fn sft(job: &Job<'_>, rows: &[SftRow], settings: &SftSettings) -> Result<Run
 ///
 /// # Errors
 /// As [`sft`].
-pub fn dpo(job: &Job<'_>, pairs: &[PreferencePair], settings: &DpoSettings) -> Result<RunManifest> {
+pub fn dpo<'a>(
+    job: &Job<'_>,
+    rows: impl Into<Rows<'a, PreferencePair>>,
+    settings: &DpoSettings,
+) -> Result<RunManifest> {
+    let rows = rows.into();
     with_big_stack(|| {
-        let session = Session::begin(job, "dpo", &settings.train, settings, |tokenizer, limit| {
-            encode_dpo(pairs, tokenizer, limit)
-        })?;
-        let (reference, seconds) = session.reference()?;
-        let objective = Preference {
-            trees: session.trees(),
-            kinds: session.kinds(),
-            reference: &reference,
-            objective: PreferenceObjective::from(settings),
-        };
-        session.train(&objective, Some(seconds))
+        let session = open_dpo(job, rows, settings)?;
+        session.prepare()?;
+        preferences::train(&session, settings)
     })
+}
+
+/// What [`sft`] would do, computed without writing anything.
+///
+/// # Errors
+/// As [`sft`].
+pub fn plan_sft<'a>(job: &Job<'_>, rows: impl Into<Rows<'a, SftRow>>, settings: &SftSettings) -> Result<Plan> {
+    let rows = rows.into();
+    with_big_stack(|| open_sft(job, rows, settings)?.plan(ForwardPasses::none()))
+}
+
+/// What [`dpo`] would do, computed without writing anything.
+///
+/// # Errors
+/// As [`dpo`].
+pub fn plan_dpo<'a>(job: &Job<'_>, rows: impl Into<Rows<'a, PreferencePair>>, settings: &DpoSettings) -> Result<Plan> {
+    let rows = rows.into();
+    with_big_stack(|| open_dpo(job, rows, settings)?.plan(ForwardPasses::of(settings.loss)))
+}
+
+fn open_sft<'a>(job: &'a Job<'a>, rows: Rows<'_, SftRow>, settings: &'a SftSettings) -> Result<Session<'a>> {
+    let inputs = Inputs { job, stage: "sft", settings: &settings.train, extra: None };
+    Session::open(inputs, settings, |tokenizer, limit| {
+        let encode = |rows: &[SftRow]| encode_sft(rows, tokenizer, limit);
+        Ok((encode(rows.train)?, some_if(!rows.held_out.is_empty(), || encode(rows.held_out))?))
+    })
+}
+
+fn open_dpo<'a>(job: &'a Job<'a>, rows: Rows<'_, PreferencePair>, settings: &'a DpoSettings) -> Result<Session<'a>> {
+    let is_paired = settings.loss.is_paired();
+    // What KTO's baseline reads is made of the rows; it is named so that a cached reference is told apart.
+    let extra = (!is_paired).then_some("mismatched");
+    let inputs = Inputs { job, stage: "dpo", settings: &settings.train, extra };
+    Session::open(inputs, settings, |tokenizer, limit| {
+        let encode = |rows: &[PreferencePair]| {
+            let encode = if is_paired { encode_dpo } else { encode_unpaired };
+            let encoded = encode(rows, tokenizer, limit)?;
+            if settings.kind_weights.is_some() {
+                encoded.check_kinds()?
+            }
+            Ok(encoded)
+        };
+        Ok((encode(rows.train)?, some_if(!rows.held_out.is_empty(), || encode(rows.held_out))?))
+    })
+}
+
+fn some_if<T>(is_wanted: bool, make: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    if is_wanted { make().map(Some) } else { Ok(None) }
 }

@@ -53,6 +53,19 @@ impl Means {
     }
 }
 
+/// The row's numbers by name, without those that are not finite and without wall time.
+pub(super) fn scalars(row: &StepRow) -> Vec<(String, f64)> {
+    let own = [
+        ("epoch", Some(row.epoch)),
+        ("loss", row.loss),
+        ("grad_norm", row.grad_norm),
+        ("learning_rate", Some(row.learning_rate)),
+    ];
+    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let metrics = row.metrics.iter().map(|(name, value)| (name.clone(), *value));
+    own.chain(metrics).filter_map(|(name, value)| value.map(|value| (name, value))).collect()
+}
+
 /// Seconds to the millisecond: more digits would be noise.
 pub fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0

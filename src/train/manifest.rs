@@ -77,6 +77,14 @@ pub struct DataCounts {
     pub answers: usize,
     /// Rows left out, each with its reason.
     pub dropped: Vec<DroppedRow>,
+    /// Held-out rows (SFT) or trees (DPO) evaluated on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_out_units: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Sizes of the model.
@@ -86,6 +94,9 @@ pub struct ParameterCounts {
     pub trained: usize,
     /// Tensors that training changes.
     pub tensors: usize,
+    /// Those of them that weight decay is for: matrices, not norms and biases.
+    #[serde(default)]
+    pub decayed_tensors: usize,
 }
 
 /// What only a complete run knows.
@@ -105,6 +116,15 @@ pub struct RunOutcome {
     pub first_loss: Option<f64>,
     /// Loss of the last step.
     pub last_loss: Option<f64>,
+    /// Steps done: fewer than the run has where the held-out loss ended it.
+    #[serde(default)]
+    pub steps_done: usize,
+    /// Step of the lowest loss on the held-out rows, where there were some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_step: Option<usize>,
+    /// That loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_loss: Option<f64>,
     /// Peak resident memory of the process, where the system tells it.
     pub peak_memory_bytes: Option<u64>,
 }

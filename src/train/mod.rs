@@ -4,7 +4,11 @@
 //! an [`Objective`] turns log-probabilities into a share of the step's loss, [`Accumulator`] sums gradients, [`AdamW`]
 //! updates. [`Loop`] strings them together; [`sft`] and [`dpo`] put a model, rows and a run folder around it.
 
+mod answers;
 mod batch;
+mod estimate;
+mod evaluation;
+mod events;
 mod gradient;
 mod job;
 mod log;
@@ -13,7 +17,9 @@ mod memory;
 mod objective;
 mod optimizer;
 mod order;
+mod plan;
 mod policy;
+mod preferences;
 mod progress;
 mod record;
 mod reference;
@@ -23,17 +29,21 @@ mod schedule;
 mod session;
 
 pub use batch::{MicroBatch, TOKENS_PER_PASS, deal};
+pub use estimate::{Activations, MemoryEstimate, memory};
+pub use evaluation::{Best, EVALUATION_LOSS, Evaluation};
+pub use events::{EVENTS, Events};
 pub use gradient::{Accumulator, clip_factor, global_norm};
-pub use job::{Job, Start, dpo, sft};
+pub use job::{Job, Rows, Start, dpo, plan_dpo, plan_sft, sft};
 pub use log::{Log, Means, StepRow, read_log};
 pub use manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
-pub use objective::{Objective, Preference, Supervised};
-pub use optimizer::{AdamConstants, AdamW, Update};
+pub use objective::{Mismatched, Objective, Preference, StepScale, Supervised};
+pub use optimizer::{AdamConstants, AdamW, DecayGroup, Update};
 pub use order::{Order, Window};
-pub use policy::{DecoderPolicy, Pass, Policy};
-pub use record::{write_events, write_trainer_state};
+pub use plan::{Example, Plan, TimeEstimate, TrainedText};
+pub use policy::{DecoderPolicy, LossOf, Pass, Policy};
+pub use record::write_trainer_state;
 pub use reference::{read_cached, reference, write_cached};
-pub use rows::{DropReason, DroppedRow, Encoded, encode_dpo, encode_sft};
+pub use rows::{DropReason, DroppedRow, Encoded, encode_dpo, encode_sft, encode_unpaired};
 pub use run_loop::{Loop, LoopOutcome};
 pub use schedule::learning_rate;
 

@@ -39,8 +39,25 @@ pub struct Update {
     pub learning_rate: f64,
     /// Every gradient is multiplied by this first: the clipping factor.
     pub gradient_scale: f64,
-    /// Decoupled decay, applied to matrices only.
+    /// Decoupled decay, of [`DecayGroup::Decayed`] only.
     pub weight_decay: f64,
+}
+
+/// Which parameters decay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecayGroup {
+    /// Matrices: projections, embeddings, adapters.
+    Decayed,
+    /// Weights of norms, biases and whatever else is a vector.
+    Plain,
+}
+
+impl DecayGroup {
+    /// The group of a parameter, by its name and its rank: a bias or a norm's weight does not decay, whatever its shape.
+    pub fn of(name: &str, rank: usize) -> Self {
+        let is_norm = name.split('.').any(|part| part.ends_with("norm"));
+        if rank < 2 || is_norm || name.ends_with("bias") { Self::Plain } else { Self::Decayed }
+    }
 }
 
 /// First and second moment of one parameter, f32, of the parameter's shape.
@@ -97,7 +114,8 @@ impl AdamW {
         for (name, parameter) in parameters {
             let gradient = gradients.get(name).ok_or_else(|| Error::Failed(format!("no gradient for `{name}`")))?;
             let moments = self.moments.get(name).ok_or_else(|| Error::Failed(format!("no moments for `{name}`")))?;
-            let coefficients = Coefficients::new(self.constants, update, self.updates, parameter.rank());
+            let coefficients =
+                Coefficients::new(self.constants, update, self.updates, DecayGroup::of(name, parameter.rank()));
             match parameter.device() {
                 Device::Cpu => fused(parameter, moments, gradient, coefficients)?,
                 _ => composed(parameter, moments, gradient, coefficients)?,
@@ -161,10 +179,9 @@ struct Coefficients {
 }
 
 impl Coefficients {
-    /// Norm weights and biases (rank below 2) are not decayed.
-    fn new(constants: AdamConstants, update: Update, updates: usize, rank: usize) -> Self {
+    fn new(constants: AdamConstants, update: Update, updates: usize, group: DecayGroup) -> Self {
         let count = i32::try_from(updates).unwrap_or(i32::MAX);
-        let decay = if rank >= 2 { update.weight_decay } else { 0.0 };
+        let decay = if group == DecayGroup::Decayed { update.weight_decay } else { 0.0 };
         Self {
             gradient_scale: update.gradient_scale,
             beta1: constants.beta1,
@@ -239,7 +256,7 @@ mod tests {
             let moments = Moments { first: zeros(), second: zeros() };
             let update = Update { learning_rate: 0.1, gradient_scale: 0.7, weight_decay: 0.2 };
             for count in 1..=5 {
-                let coefficients = Coefficients::new(AdamConstants::default(), update, count, 2);
+                let coefficients = Coefficients::new(AdamConstants::default(), update, count, DecayGroup::Decayed);
                 kernel(&parameter, &moments, &gradient, coefficients).unwrap();
             }
             parameter.flatten_all().unwrap().to_vec1().unwrap()

@@ -4,25 +4,29 @@ use std::num::NonZeroUsize;
 
 use rand::seq::SliceRandom as _;
 
-use crate::recipe::settings::{RowOrder, TrainSettings};
+use crate::recipe::settings::{RowOrder, StepSize, TrainSettings};
 use crate::run::seed::Seed;
+use crate::token::Tree;
 
-/// The order of a whole run. `Order` is a pure function of its fields: a resumed run asks for the next step and gets what
-/// the uninterrupted run would have got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The order of a whole run. `Order` is a pure function of trees, settings and seed: a resumed run asks for the next step and
+/// gets what the uninterrupted run would have got.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// Rows or trees.
-    pub units: usize,
-    /// Units of one optimizer step; the last step of an epoch takes what is left.
-    pub units_per_step: NonZeroUsize,
-    /// Passes over the data.
-    pub epochs: NonZeroUsize,
-    /// Stop after this many steps.
-    pub max_steps: Option<NonZeroUsize>,
-    /// Seed of the run.
-    pub seed: Seed,
-    /// Shuffled or not.
-    pub order: RowOrder,
+    units: usize,
+    epochs: NonZeroUsize,
+    max_steps: Option<NonZeroUsize>,
+    seed: Seed,
+    order: RowOrder,
+    windows: Windows,
+}
+
+/// How an epoch is cut into steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Windows {
+    /// So many units each; the last step of an epoch takes what is left.
+    Rows(NonZeroUsize),
+    /// Where each step of each epoch begins: which units fit together depends on the shuffle.
+    Tokens(Vec<Vec<usize>>),
 }
 
 /// One step's units.
@@ -37,27 +41,101 @@ pub struct Window {
 }
 
 impl Order {
-    /// The order that settings ask for.
-    pub fn new(units: usize, settings: &TrainSettings, seed: Seed) -> Self {
-        Self {
-            units,
-            units_per_step: settings.rows_per_step,
+    /// The order of these trees that settings ask for.
+    pub fn new(trees: &[Tree], settings: &TrainSettings, seed: Seed) -> Self {
+        let first = match settings.step_size {
+            StepSize::Rows(rows) => Windows::Rows(rows),
+            StepSize::Tokens(_) => Windows::Tokens(Vec::new()),
+        };
+        let mut order = Self {
+            units: trees.len(),
             epochs: settings.epochs,
             max_steps: settings.max_steps,
             seed,
             order: settings.order,
+            windows: first,
+        };
+        if let StepSize::Tokens(budget) = settings.step_size {
+            order.windows = Windows::Tokens(order.starts(trees, budget.get()));
         }
+        order
     }
 
-    /// Steps of one epoch.
-    pub fn steps_per_epoch(&self) -> usize {
-        self.units.div_ceil(self.units_per_step.get())
+    /// Where each step of each epoch begins, as far as the run goes.
+    fn starts(&self, trees: &[Tree], budget: usize) -> Vec<Vec<usize>> {
+        let mut epochs = Vec::new();
+        let mut steps = 0;
+        for epoch in 0..self.epochs.get() {
+            let starts = starts_of(&self.epoch_units(epoch), trees, budget);
+            steps += starts.len();
+            epochs.push(starts);
+            if self.units == 0 || self.max_steps.is_some_and(|max| steps >= max.get()) {
+                break;
+            }
+        }
+        epochs
+    }
+
+    /// The units of an epoch in their order.
+    fn epoch_units(&self, epoch: usize) -> Vec<usize> {
+        let mut units: Vec<usize> = (0..self.units).collect();
+        if self.order == RowOrder::Shuffled {
+            units.shuffle(&mut self.seed.stream(&format!("order/epoch/{epoch}")));
+        }
+        units
+    }
+
+    /// Seed of the run.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Epochs asked for.
+    pub fn epochs(&self) -> usize {
+        self.epochs.get()
+    }
+
+    /// Units of the largest step.
+    pub fn most_units_of_a_step(&self) -> usize {
+        match &self.windows {
+            Windows::Rows(rows) => rows.get().min(self.units),
+            Windows::Tokens(epochs) => epochs
+                .iter()
+                .flat_map(|starts| starts.iter().zip(starts.iter().skip(1).chain([&self.units])))
+                .map(|(start, end)| end - start)
+                .max()
+                .unwrap_or(0),
+        }
     }
 
     /// Steps of the whole run.
     pub fn steps(&self) -> usize {
-        let steps = self.steps_per_epoch() * self.epochs.get();
+        let steps = match &self.windows {
+            Windows::Rows(rows) => self.units.div_ceil(rows.get()).saturating_mul(self.epochs.get()),
+            Windows::Tokens(epochs) => epochs.iter().map(Vec::len).sum(),
+        };
         self.max_steps.map_or(steps, |max| steps.min(max.get()))
+    }
+
+    /// Epoch, first unit and end of step `step`, from 0.
+    fn place(&self, step: usize) -> Option<(usize, usize, usize)> {
+        match &self.windows {
+            Windows::Rows(rows) => {
+                let steps = self.units.div_ceil(rows.get());
+                let position = step.checked_rem(steps)? * rows.get();
+                Some((step / steps, position, (position + rows.get()).min(self.units)))
+            }
+            Windows::Tokens(epochs) => {
+                let mut left = step;
+                for (epoch, starts) in epochs.iter().enumerate() {
+                    if let Some(&start) = starts.get(left) {
+                        return Some((epoch, start, starts.get(left + 1).copied().unwrap_or(self.units)));
+                    }
+                    left -= starts.len();
+                }
+                None
+            }
+        }
     }
 
     /// Units of step `step`, from 0; `None` after the last.
@@ -65,19 +143,28 @@ impl Order {
         if step >= self.steps() {
             return None;
         }
-        let epoch = step / self.steps_per_epoch();
-        let position = step % self.steps_per_epoch() * self.units_per_step.get();
-        let mut units: Vec<usize> = (0..self.units).collect();
-        if self.order == RowOrder::Shuffled {
-            units.shuffle(&mut self.seed.stream(&format!("order/epoch/{epoch}")));
-        }
-        let end = (position + self.units_per_step.get()).min(self.units);
-        Some(Window { epoch, position, units: units[position..end].to_vec() })
+        let (epoch, position, end) = self.place(step)?;
+        Some(Window { epoch, position, units: self.epoch_units(epoch)[position..end].to_vec() })
     }
 
     /// Epochs done after `steps` steps, with the fraction of the running one.
     pub fn epochs_after(&self, steps: usize) -> f64 {
-        let (whole, part) = (steps / self.steps_per_epoch().max(1), steps % self.steps_per_epoch().max(1));
-        whole as f64 + (part * self.units_per_step.get()) as f64 / self.units.max(1) as f64
+        let Some((epoch, _, end)) = steps.checked_sub(1).and_then(|step| self.place(step)) else { return 0.0 };
+        epoch as f64 + end as f64 / self.units.max(1) as f64
     }
+}
+
+/// Takes units in their order into steps of at most `budget` packed tokens; one above it is a step of its own.
+fn starts_of(units: &[usize], trees: &[Tree], budget: usize) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut tokens = 0;
+    for (position, &unit) in units.iter().enumerate() {
+        let more = trees.get(unit).map_or(0, Tree::packed_tokens);
+        if starts.is_empty() || tokens + more > budget {
+            starts.push(position);
+            tokens = 0;
+        }
+        tokens += more;
+    }
+    starts
 }

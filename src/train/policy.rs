@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
+use super::estimate::{self, Activations};
 use crate::error::Result;
 use crate::model::{Decoder, check_gradients};
 use crate::token::Packed;
+
+/// A loss as a function of the log-probabilities of trained tokens, `[rows]` to a scalar.
+pub type LossOf<'a> = dyn FnMut(&Tensor) -> Result<Tensor> + 'a;
 
 /// A model whose answers' log-probabilities can be improved.
 pub trait Policy {
@@ -18,7 +22,15 @@ pub trait Policy {
     ///
     /// # Errors
     /// Tensor errors.
-    fn log_probabilities(&self, packed: &Packed, pass: Pass) -> Result<Tensor>;
+    fn log_probabilities(&self, packed: &Packed, pass: Pass<'_>) -> Result<Tensor>;
+
+    /// Gradients of `loss` of the log-probabilities; it is called once.
+    ///
+    /// # Errors
+    /// What `loss` returns; tensor errors.
+    fn gradients(&self, packed: &Packed, pass: Pass<'_>, loss: &mut LossOf<'_>) -> Result<GradStore> {
+        Ok(loss(&self.log_probabilities(packed, pass)?)?.backward()?)
+    }
 
     /// Checks the first gradients that a process computes, before anything is updated.
     ///
@@ -29,9 +41,17 @@ pub trait Policy {
 
 /// What a forward pass is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
-    /// A step's micro-batch: gradients will be asked for.
-    Training,
+pub enum Pass<'a> {
+    /// A step's micro-batch: gradients will be asked for, and dropout is on. What is dropped depends on the step and on each
+    /// tree's index, so that it is the same after a resume and however the step is cut into passes.
+    Training {
+        /// Step, from 0.
+        step: usize,
+        /// Indices of the packed trees.
+        units: &'a [usize],
+    },
+    /// The policy as it stands, outside the graph and without dropout.
+    Evaluation,
     /// The frozen reference, outside the graph. Only what [`DecoderPolicy`] says of it holds after the first update.
     Reference,
 }
@@ -43,14 +63,23 @@ pub enum Pass {
 #[derive(Debug)]
 pub struct DecoderPolicy {
     decoder: Decoder,
+    evaluated: Decoder,
     reference: Decoder,
+    memory_limit_bytes: Option<u64>,
 }
 
 impl DecoderPolicy {
     /// A policy that trains what `decoder` was built to train.
     pub fn new(decoder: Decoder) -> Self {
-        let reference = decoder.without_adapter();
-        Self { decoder, reference }
+        let (evaluated, reference) = (decoder.detached(), decoder.without_adapter());
+        Self { decoder, evaluated, reference, memory_limit_bytes: None }
+    }
+
+    /// Computes activations again, layer by layer, in passes that are estimated to need more memory than this.
+    #[must_use]
+    pub fn with_memory_limit(mut self, bytes: Option<u64>) -> Self {
+        self.memory_limit_bytes = bytes;
+        self
     }
 
     /// The decoder, updated with every step.
@@ -62,6 +91,20 @@ impl DecoderPolicy {
     pub fn reference(&self) -> &Decoder {
         &self.reference
     }
+
+    /// Whether this pass keeps its activations.
+    pub fn activations(&self, packed: &Packed) -> Activations {
+        let needed = || estimate::memory(&self.decoder, packed, Activations::Kept).total();
+        match self.memory_limit_bytes {
+            Some(limit) if needed() > limit => Activations::Recomputed,
+            _ => Activations::Kept,
+        }
+    }
+
+    /// The decoder with this pass's dropout, where it has any.
+    fn training(&self, packed: &Packed, step: usize, units: &[usize]) -> Decoder {
+        self.decoder.with_dropout(step, || dropout_rows(packed, units))
+    }
 }
 
 impl Policy for DecoderPolicy {
@@ -69,16 +112,45 @@ impl Policy for DecoderPolicy {
         self.decoder.parameters()
     }
 
-    fn log_probabilities(&self, packed: &Packed, pass: Pass) -> Result<Tensor> {
+    fn log_probabilities(&self, packed: &Packed, pass: Pass<'_>) -> Result<Tensor> {
+        let training;
         let decoder = match pass {
-            Pass::Training => &self.decoder,
+            Pass::Training { step, units } => {
+                training = self.training(packed, step, units);
+                &training
+            }
+            Pass::Evaluation => &self.evaluated,
             Pass::Reference => &self.reference,
         };
         let hidden = decoder.hidden_states(&packed.sequence)?; // [tokens, hidden]
         decoder.log_probabilities(&hidden, &packed.rows, &packed.targets) // [rows]
     }
 
+    fn gradients(&self, packed: &Packed, pass: Pass<'_>, loss: &mut LossOf<'_>) -> Result<GradStore> {
+        match pass {
+            Pass::Training { step, units } if self.activations(packed) == Activations::Recomputed => {
+                self.training(packed, step, units).gradients_by_layer(packed, loss)
+            }
+            _ => Ok(loss(&self.log_probabilities(packed, pass)?)?.backward()?),
+        }
+    }
+
     fn check_gradients(&self, gradients: &GradStore) -> Result<()> {
         check_gradients(gradients, &self.decoder)
     }
+}
+
+/// A number for each packed token that tells it from all others of the run: its tree's index and its place in the tree.
+fn dropout_rows(packed: &Packed, units: &[usize]) -> Vec<u64> {
+    let mut rows = Vec::with_capacity(packed.sequence.tokens.len());
+    let mut trees = units.iter();
+    let (mut unit, mut first) = (u64::MAX, 0);
+    for segment in &packed.sequence.segments {
+        if segment.parent.is_none() {
+            unit = trees.next().map_or(u64::MAX, |&unit| unit as u64);
+            first = segment.start;
+        }
+        rows.extend((segment.start..segment.end).map(|token| (unit << 32) | (token - first) as u64));
+    }
+    rows
 }

@@ -2,6 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::log::StepRow;
+
 /// A bar of a known number of steps; it vanishes when dropped.
 #[derive(Debug)]
 pub(super) struct Progress(ProgressBar);
@@ -10,7 +12,7 @@ impl Progress {
     /// A bar with a label, e.g. `sft`. indicatif draws nothing where stderr is not a terminal.
     pub(super) fn new(label: &str, total: usize) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        let template = "{prefix} {bar:30} {pos}/{len} {elapsed}<{eta} {msg}";
+        let template = "{prefix} {bar:30} {pos}/{len} {msg}, {elapsed} gone, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -28,5 +30,36 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// What the bar and the log on stderr say of a step that took `tokens`.
+pub(super) fn message(row: &StepRow, tokens: u64) -> String {
+    let loss = row.loss.map_or_else(|| "none".to_owned(), |loss| format!("{loss:.4}"));
+    match row.step_seconds {
+        Some(seconds) if seconds > 0.0 => format!("loss {loss}, {:.0} tokens/s", tokens as f64 / seconds),
+        _ => format!("loss {loss}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_says_its_loss_and_rate() {
+        let mut row = StepRow {
+            step: 3,
+            epoch: 0.5,
+            loss: Some(0.693_147),
+            grad_norm: None,
+            learning_rate: 1e-4,
+            num_tokens: 900,
+            step_seconds: Some(0.5),
+            metrics: std::collections::BTreeMap::default(),
+        };
+        assert_eq!(message(&row, 300), "loss 0.6931, 600 tokens/s");
+        (row.loss, row.step_seconds) = (None, Some(0.0));
+        assert_eq!(message(&row, 300), "loss none");
     }
 }

@@ -90,6 +90,22 @@ pub fn encode_dpo(pairs: &[PreferencePair], tokenizer: &ChatTokenizer, limit: us
     encoded.finish(faults, limit)
 }
 
+/// [`encode_dpo`] for a loss that takes answers alone: a row may lack its chosen or its rejected answer (an empty list). A
+/// tree without a chosen answer has as many kinds as answers.
+///
+/// # Errors
+/// As [`encode_dpo`]; a [`Fault`] naming a row that has neither.
+pub fn encode_unpaired(pairs: &[PreferencePair], tokenizer: &ChatTokenizer, limit: usize) -> Result<Encoded> {
+    let mut encoded = Encoded { rows: pairs.len(), ..Encoded::default() };
+    let mut faults = Vec::new();
+    for group in group(pairs) {
+        if let Err(error) = encoded.add_answers(pairs, &group, tokenizer, limit) {
+            collect(error, &mut faults)?;
+        }
+    }
+    encoded.finish(faults, limit)
+}
+
 /// Indices of pairs with the same prompt and chosen answer, groups in the order of their first pair.
 fn group(pairs: &[PreferencePair]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -124,6 +140,60 @@ impl Encoded {
         let kinds = group.iter().map(|&index| pairs[index].kind).collect();
         self.add_preference_tree(tree, kinds, limit);
         Ok(())
+    }
+
+    /// Adds a group whose rows may lack one of their answers.
+    fn add_answers(
+        &mut self,
+        pairs: &[PreferencePair],
+        group: &[usize],
+        tokenizer: &ChatTokenizer,
+        limit: usize,
+    ) -> Result<()> {
+        let ids: Vec<String> =
+            group.iter().map(|&index| row_id("dpo", index, pairs[index].trace_id.as_deref())).collect();
+        let first = &pairs[group[0]];
+        let mut rows = Vec::new();
+        if !first.chosen.is_empty() {
+            rows.push((ids[0].as_str(), one_turn(&first.chosen, "chosen", &ids[0])?));
+        }
+        let mut kinds = Vec::new();
+        for (&index, id) in group.iter().zip(&ids) {
+            let pair = &pairs[index];
+            if !pair.rejected.is_empty() {
+                rows.push((id, one_turn(&pair.rejected, "rejected", id)?));
+                kinds.push(pair.kind);
+            } else if pair.chosen.is_empty() {
+                return Err(Fault::new("the row has neither a chosen nor a rejected answer").at(id).into());
+            }
+        }
+        let tree = tokenizer.encode_tree(&first.prompt, &rows)?;
+        if rows.len() > kinds.len() && !kinds.is_empty() {
+            self.add_preference_tree(tree, kinds, limit);
+        } else if tree.longest_row() > limit {
+            self.drop_long(&ids[0], tree.longest_row());
+        } else {
+            self.trees.push(tree);
+            self.kinds.push(kinds);
+        }
+        Ok(())
+    }
+
+    /// Weights by kind need the kind of every pair.
+    ///
+    /// # Errors
+    /// A [`Fault`] for each of the first ten rows without one.
+    pub(super) fn check_kinds(&self) -> Result<()> {
+        let mut faults = Vec::new();
+        for (tree, kinds) in self.trees.iter().zip(&self.kinds) {
+            let names = tree.row_ids.iter().skip(tree.answers.len() - kinds.len());
+            let without = names.zip(kinds).filter(|(_, kind)| kind.is_none());
+            faults.extend(without.map(|(name, _)| {
+                Fault::new("the pair has no `kind`, so `dpo.kind_weights` cannot say how much it counts").at(name)
+            }));
+        }
+        faults.truncate(10);
+        if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
     }
 
     /// Adds a preference tree without the pairs that cannot be trained on.

@@ -6,9 +6,11 @@ use std::time::Instant;
 use candle_core::Tensor;
 
 use super::batch::{MicroBatch, deal};
+use super::evaluation::{Best, Evaluation};
+use super::events::Events;
 use super::gradient::{Accumulator, clip_factor, global_norm};
-use super::log::{Log, Means, StepRow, finite, milliseconds, seconds_of};
-use super::objective::Objective;
+use super::log::{Log, Means, StepRow, finite, milliseconds, read_log, seconds_of};
+use super::objective::{Objective, StepScale};
 use super::optimizer::{AdamConstants, AdamW, Update, restore_values};
 use super::order::{Order, Window};
 use super::policy::{Pass, Policy};
@@ -17,9 +19,6 @@ use crate::checkpoint::{self, Checkpoint, TrainingState};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::TrainSettings;
 use crate::token::Tree;
-
-/// Checkpoints kept: the newest and the one before, in case the newest is damaged.
-const KEPT_CHECKPOINTS: usize = 2;
 
 /// What a loop works with. `tokens_per_pass` bounds memory and changes no result beyond rounding.
 pub struct Loop<'a> {
@@ -33,6 +32,8 @@ pub struct Loop<'a> {
     pub order: Order,
     /// Learning rate, clipping and the rest.
     pub settings: &'a TrainSettings,
+    /// Held-out rows, where there are some.
+    pub evaluation: Option<Evaluation<'a>>,
     /// Tokens of one forward and backward pass.
     pub tokens_per_pass: usize,
     /// The run folder.
@@ -56,6 +57,17 @@ pub struct LoopOutcome {
     pub step_seconds: f64,
     /// The whole log.
     pub log: Vec<StepRow>,
+    /// The lowest loss on the held-out rows, where there are some.
+    pub best: Option<Best>,
+}
+
+/// Where a loop stands between two steps.
+struct Progress {
+    step: usize,
+    tokens: u64,
+    /// Step of the newest checkpoint.
+    saved: usize,
+    best: Option<Best>,
 }
 
 /// Whether this process has looked at gradients before.
@@ -81,36 +93,63 @@ impl Loop<'_> {
     /// that is not finite; a [`Fault`] for a checkpoint of another run; write and tensor errors.
     pub fn run(&self, checkpoint: Option<&Checkpoint>) -> Result<LoopOutcome> {
         let mut optimizer = AdamW::new(self.policy.parameters(), AdamConstants::default())?;
-        let (mut step, mut tokens) = (0, 0);
+        let mut at = Progress { step: 0, tokens: 0, saved: 0, best: None };
         if let Some(checkpoint) = checkpoint {
             self.restore(checkpoint, &mut optimizer)?;
-            (step, tokens) = (checkpoint.state.step, checkpoint.state.tokens);
+            (at.step, at.tokens, at.saved) = (checkpoint.state.step, checkpoint.state.tokens, checkpoint.state.step);
         }
         let log_path = self.folder.join(super::LOG);
-        let mut log = Log::open(&log_path, step)?;
-        let mut saved = step;
+        let mut log = Log::open(&log_path, at.step)?;
+        let earlier = read_log(&log_path)?;
+        let mut events = Events::open(self.folder, &earlier, jiff::Timestamp::now().as_millisecond() as f64 / 1e3)?;
+        at.best = Best::of(&earlier);
         let mut check = Check::First;
-        while let Some(window) = self.order.window(step) {
+        while !self.is_exhausted(&at)
+            && let Some(window) = self.order.window(at.step)
+        {
             if (self.stop)() {
-                if saved != step {
-                    self.save(step, tokens, &optimizer)?;
-                }
+                self.save_if(at.saved != at.step, &mut at, &optimizer)?;
                 return Err(Error::Interrupted);
             }
-            let begun = Instant::now();
-            let mut row = self.step(step, &window, &mut optimizer, tokens, check)?;
+            let row = self.timed_step(&window, &at, &mut optimizer, check)?;
             check = Check::Later;
-            row.step_seconds = Some(milliseconds(begun.elapsed().as_secs_f64()));
-            (step, tokens) = (row.step, row.num_tokens);
+            (at.step, at.tokens, at.best) = (row.step, row.num_tokens, Best::after(at.best, &row));
             log.append(&row)?;
+            events.append(&row)?;
             (self.on_step)(&row);
-            if step % self.settings.save_every.get() == 0 || step == self.order.steps() {
-                self.save(step, tokens, &optimizer)?;
-                saved = step;
-            }
+            self.save_if(self.is_saved(&at), &mut at, &optimizer)?;
         }
-        let log = super::log::read_log(&log_path)?;
-        Ok(LoopOutcome { steps: step, tokens, step_seconds: seconds_of(&log, step), log })
+        let log = read_log(&log_path)?;
+        let step_seconds = seconds_of(&log, at.step);
+        Ok(LoopOutcome { steps: at.step, tokens: at.tokens, step_seconds, log, best: at.best })
+    }
+
+    /// Whether the loss on the held-out rows has not fallen for as long as the settings bear.
+    fn is_exhausted(&self, at: &Progress) -> bool {
+        let patience = self.evaluation.as_ref().and_then(|evaluation| evaluation.patience);
+        patience.zip(at.best).is_some_and(|(patience, best)| best.since >= patience.get())
+    }
+
+    /// Checkpoints come every so many steps, after the last one, and at the best one.
+    fn is_saved(&self, at: &Progress) -> bool {
+        let is_best = at.best.is_some_and(|best| best.step == at.step);
+        at.step.is_multiple_of(self.settings.save_every.get())
+            || at.step == self.order.steps()
+            || is_best
+            || self.is_exhausted(at)
+    }
+
+    /// One step and, where it is due, the evaluation after it.
+    fn timed_step(&self, window: &Window, at: &Progress, optimizer: &mut AdamW, check: Check) -> Result<StepRow> {
+        let begun = Instant::now();
+        let mut row = self.step(at.step, window, optimizer, at.tokens, check)?;
+        row.step_seconds = Some(milliseconds(begun.elapsed().as_secs_f64()));
+        if let Some(evaluation) = &self.evaluation
+            && evaluation.is_due(row.step, self.order.steps())
+        {
+            row.metrics.extend(evaluation.run(self.policy)?);
+        }
+        Ok(row)
     }
 
     /// One optimizer step: every micro-batch forward and backward, one update from the sum.
@@ -151,18 +190,19 @@ impl Loop<'_> {
 
     /// Forward and backward over the step's micro-batches.
     fn passes(&self, step: usize, window: &Window, means: &mut Means, check: Check) -> Result<Passes> {
-        let count = self.objective.count(&window.units);
+        let baseline = self.objective.baseline(self.policy, &window.units)?;
+        let scale = StepScale { weight: self.objective.weight(&window.units), baseline };
         let mut passes = Passes::default();
         for (index, batch) in deal(self.trees, &window.units, self.tokens_per_pass).iter().enumerate() {
-            let log_probabilities = self.policy.log_probabilities(&batch.packed, Pass::Training)?;
-            let share = self.objective.share(batch, &log_probabilities, count, means)?;
-            let value = f64::from(share.to_scalar::<f32>()?);
-            if !value.is_finite() {
-                return Err(self.not_finite_loss(step, batch, &log_probabilities));
-            }
+            let pass = Pass::Training { step, units: &batch.units };
+            let mut value = 0.0;
+            let gradients = self.policy.gradients(&batch.packed, pass, &mut |log_probabilities| {
+                let share = self.objective.share(batch, log_probabilities, scale, means)?;
+                value = f64::from(share.to_scalar::<f32>()?);
+                if value.is_finite() { Ok(share) } else { Err(self.not_finite_loss(step, batch, log_probabilities)) }
+            })?;
             passes.loss += value;
             passes.tokens += batch.packed.sequence.tokens.len() as u64;
-            let gradients = share.backward()?;
             if check == Check::First && index == 0 {
                 self.policy.check_gradients(&gradients)?;
             }
@@ -187,26 +227,30 @@ impl Loop<'_> {
         Error::Failed(format!("step {}: the loss is not finite; rows: {}", step + 1, shown.join(", ")))
     }
 
-    fn save(&self, step: usize, tokens: u64, optimizer: &AdamW) -> Result<()> {
-        let last = self.order.window(step.saturating_sub(1));
+    fn save_if(&self, is_wanted: bool, at: &mut Progress, optimizer: &AdamW) -> Result<()> {
+        if !is_wanted {
+            return Ok(());
+        }
+        let last = self.order.window(at.step.saturating_sub(1));
         let state = TrainingState {
-            step,
+            step: at.step,
             epoch: last.as_ref().map_or(0, |window| window.epoch),
             position: last.as_ref().map_or(0, |window| window.position + window.units.len()),
-            tokens,
-            seed: self.order.seed,
+            tokens: at.tokens,
+            seed: self.order.seed(),
             run_digest: self.run_digest.to_owned(),
         };
         let parameters = self.policy.parameters();
         let trainable = parameters.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         checkpoint::save(self.folder, &state, &trainable, &optimizer.state())?;
-        checkpoint::prune(self.folder, KEPT_CHECKPOINTS)
+        at.saved = at.step;
+        checkpoint::rotate(self.folder, self.settings.keep_checkpoints.get(), at.best.map(|best| best.step))
     }
 
     fn restore(&self, checkpoint: &Checkpoint, optimizer: &mut AdamW) -> Result<()> {
         if checkpoint.state.run_digest != self.run_digest {
             return Err(Fault::new("the checkpoint was written by a run with other settings, data or model")
-                .at(self.folder.join(format!("checkpoint-{}", checkpoint.state.step)).display())
+                .at(checkpoint::folder_of(self.folder, checkpoint.state.step).display())
                 .hint("resume with the recipe and inputs that the run began with, or run without --resume")
                 .into());
         }

@@ -1,42 +1,56 @@
 //! A run in progress: the opened model, the encoded rows, and the run folder's files around the loop.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
 use serde::Serialize;
 
+use super::evaluation::Evaluation;
 use super::job::{Job, Start};
 use super::log::{StepRow, milliseconds, seconds_of};
 use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
 use super::objective::Objective;
+use super::optimizer::DecayGroup;
 use super::order::Order;
 use super::policy::{DecoderPolicy, Policy as _};
-use super::progress::Progress;
-use super::record::{write_events, write_trainer_state};
+use super::progress::{Progress, message};
+use super::record::write_trainer_state;
 use super::reference::{read_cached, reference, write_cached};
 use super::rows::Encoded;
 use super::run_loop::{Loop, LoopOutcome};
 use crate::checkpoint::{self, AdapterExport, CardContent, Checkpoint, ModelCard, ModelExport, SourceModel};
-use crate::dataset::PairKind;
 use crate::error::{Error, Fault, Result};
 use crate::model::{Decoder, ModelConfig, Trainable};
-use crate::recipe::settings::TrainSettings;
+use crate::recipe::settings::{Export, TrainSettings};
 use crate::run::digest;
 use crate::token::{ChatTokenizer, Tree};
+
+/// What a session is opened with.
+pub(super) struct Inputs<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) stage: &'static str,
+    pub(super) settings: &'a TrainSettings,
+    /// What else the reference is computed for.
+    pub(super) extra: Option<&'static str>,
+}
 
 /// See the module.
 pub(super) struct Session<'a> {
     job: &'a Job<'a>,
     stage: &'static str,
-    settings: &'a TrainSettings,
+    pub(super) settings: &'a TrainSettings,
     config: ModelConfig,
-    tokenizer: ChatTokenizer,
+    pub(super) tokenizer: ChatTokenizer,
     generation_config: Option<serde_json::Value>,
-    policy: DecoderPolicy,
-    encoded: Encoded,
-    order: Order,
+    pub(super) policy: DecoderPolicy,
+    pub(super) encoded: Encoded,
+    held_out: Option<Encoded>,
+    pub(super) order: Order,
+    /// Tokens of the longest row that is accepted.
+    pub(super) limit: usize,
     /// Digest of model and data: what the reference's log-probabilities depend on.
     reference_digest: String,
     run_digest: String,
@@ -45,21 +59,24 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Opens the model, encodes the rows and makes the run folder ready. Nothing is written if the inputs are at fault.
-    pub(super) fn begin(
-        job: &'a Job<'a>,
-        stage: &'static str,
-        settings: &'a TrainSettings,
+    /// Opens the model and encodes the rows. Nothing is written.
+    pub(super) fn open(
+        inputs: Inputs<'a>,
         all_settings: &impl Serialize,
-        encode: impl FnOnce(&ChatTokenizer, usize) -> Result<Encoded>,
+        encode: impl FnOnce(&ChatTokenizer, usize) -> Result<(Encoded, Option<Encoded>)>,
     ) -> Result<Self> {
         let begun = Instant::now();
         let started_at = jiff::Timestamp::now().to_string();
+        let Inputs { job, stage, settings, extra } = inputs;
         let source = SourceModel::open_as(job.model, job.device, job.base_storage)?;
         let limit = settings.max_tokens.get().min(source.config.context);
-        let encoded = encode(&source.tokenizer, limit)?;
-        let model_digest = source.digest()?;
-        let reference_digest = digest::of_value(&(&model_digest, data_digest(&encoded)?))?;
+        let (encoded, held_out) = encode(&source.tokenizer, limit)?;
+        check_held_out(stage, settings, &encoded, held_out.as_ref())?;
+        let mut reference_digest = digest::of_value(&(&source.digest()?, data_digest(&encoded)?))?;
+        if held_out.is_some() || extra.is_some() {
+            let held_out = held_out.as_ref().map(data_digest).transpose()?;
+            reference_digest = digest::of_value(&(reference_digest, held_out, extra))?;
+        }
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
         let SourceModel { config, weights, compact, tokenizer, generation_config } = source;
@@ -68,10 +85,10 @@ impl<'a> Session<'a> {
         if decoder.parameters().is_empty() {
             return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());
         }
-        prepare_folder(job)?;
-        let order = Order::new(encoded.trees.len(), settings, job.seed);
-        let policy = DecoderPolicy::new(decoder);
-        let session = Self {
+        let order = Order::new(&encoded.trees, settings, job.seed);
+        let memory_limit = settings.memory_limit_mib.map(|mebibytes| (mebibytes.get() as u64) << 20);
+        let policy = DecoderPolicy::new(decoder).with_memory_limit(memory_limit);
+        Ok(Self {
             job,
             stage,
             settings,
@@ -80,15 +97,21 @@ impl<'a> Session<'a> {
             generation_config,
             policy,
             encoded,
+            held_out,
             order,
+            limit,
             reference_digest,
             run_digest,
             begun,
             started_at,
-        };
-        session.keep_merged_base()?;
-        session.manifest(None).write(job.out)?;
-        Ok(session)
+        })
+    }
+
+    /// Makes the run folder ready.
+    pub(super) fn prepare(&self) -> Result<()> {
+        prepare_folder(self.job)?;
+        self.keep_merged_base()?;
+        self.manifest(None).write(self.job.out)
     }
 
     /// What is trained on.
@@ -96,20 +119,26 @@ impl<'a> Session<'a> {
         &self.encoded.trees
     }
 
-    /// Kinds of each tree's rejected answers.
-    pub(super) fn kinds(&self) -> &[Vec<Option<PairKind>>] {
-        &self.encoded.kinds
+    /// What is evaluated on.
+    pub(super) fn held_out(&self) -> Option<&Encoded> {
+        self.held_out.as_ref()
     }
 
-    /// The reference's log-probabilities, from the cache where it is of the same model and data, and the seconds it took.
-    pub(super) fn reference(&self) -> Result<(Vec<Vec<f32>>, f64)> {
+    /// Tokens of one pass.
+    pub(super) fn tokens_per_pass(&self) -> usize {
+        self.job.tokens_per_pass
+    }
+
+    /// The reference's log-probabilities of these trees, from the cache where it is of the same model and data, and the
+    /// seconds it took.
+    pub(super) fn reference(&self, trees: &[Tree]) -> Result<(Vec<Vec<f32>>, f64)> {
         let begun = Instant::now();
         let seconds = || begun.elapsed().as_secs_f64();
-        if let Some(values) = read_cached(self.job.out, &self.reference_digest, self.trees()) {
+        if let Some(values) = read_cached(self.job.out, &self.reference_digest, trees) {
             return Ok((values, seconds()));
         }
-        let progress = Progress::new("reference", self.trees().len());
-        let values = reference(&self.policy, self.trees(), |done| {
+        let progress = Progress::new("reference", trees.len());
+        let values = reference(&self.policy, trees, |done| {
             progress.at(done, String::new());
             if (self.job.stop)() { Err(Error::Interrupted) } else { Ok(()) }
         })?;
@@ -118,27 +147,21 @@ impl<'a> Session<'a> {
     }
 
     /// Runs the loop, exports the result and completes the manifest.
-    pub(super) fn train(&self, objective: &dyn Objective, reference_seconds: Option<f64>) -> Result<RunManifest> {
+    pub(super) fn train(
+        &self,
+        objective: &dyn Objective,
+        held_out: Option<&dyn Objective>,
+        reference_seconds: Option<f64>,
+    ) -> Result<RunManifest> {
         let checkpoint = self.checkpoint()?;
         let resumed_from = checkpoint.as_ref().map(|checkpoint| checkpoint.state.step);
-        let progress = Progress::new(self.stage, self.order.steps());
-        let outcome = Loop {
-            policy: &self.policy,
-            objective,
-            trees: self.trees(),
-            order: self.order,
-            settings: self.settings,
-            tokens_per_pass: self.job.tokens_per_pass,
-            folder: self.job.out,
-            run_digest: &self.run_digest,
-            stop: self.job.stop,
-            on_step: &|row| show(&progress, row),
+        let outcome = self.run_loop(objective, held_out, checkpoint.as_ref())?;
+        drop(checkpoint);
+        if self.settings.export == Export::Best {
+            self.restore_best(&outcome)?;
         }
-        .run(checkpoint.as_ref())?;
-        drop(progress);
         self.export(&outcome.log)?;
-        write_trainer_state(self.job.out, &self.order, self.settings.save_every.get(), &outcome.log)?;
-        write_events(self.job.out, &outcome.log)?;
+        write_trainer_state(self.job.out, &self.order, self.settings, &outcome.log)?;
         let manifest = RunManifest {
             status: RunStatus::Complete,
             resumed_from,
@@ -146,6 +169,46 @@ impl<'a> Session<'a> {
         };
         manifest.write(self.job.out)?;
         Ok(manifest)
+    }
+
+    fn run_loop(
+        &self,
+        objective: &dyn Objective,
+        held_out: Option<&dyn Objective>,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<LoopOutcome> {
+        let progress = Progress::new(self.stage, self.order.steps());
+        let before = Cell::new(checkpoint.map_or(0, |checkpoint| checkpoint.state.tokens));
+        let evaluation = held_out.zip(self.held_out.as_ref()).map(|(objective, encoded)| Evaluation {
+            objective,
+            trees: &encoded.trees,
+            every: self.settings.evaluate_every,
+            patience: self.settings.patience,
+        });
+        Loop {
+            policy: &self.policy,
+            objective,
+            trees: self.trees(),
+            order: self.order.clone(),
+            settings: self.settings,
+            evaluation,
+            tokens_per_pass: self.job.tokens_per_pass,
+            folder: self.job.out,
+            run_digest: &self.run_digest,
+            stop: self.job.stop,
+            on_step: &|row| show(&progress, row, row.num_tokens - before.replace(row.num_tokens)),
+        }
+        .run(checkpoint)
+    }
+
+    /// Puts the weights of the lowest held-out loss back, for the export.
+    fn restore_best(&self, outcome: &LoopOutcome) -> Result<()> {
+        let Some(best) = outcome.best else {
+            return Err(Error::Failed("no evaluation says which step is the best".to_owned()));
+        };
+        let folder = checkpoint::folder_of(self.job.out, best.step);
+        let best = checkpoint::load(&folder, self.job.device)?;
+        self.policy.decoder().load_parameters(&best.trainable, &folder.display().to_string())
     }
 
     fn checkpoint(&self) -> Result<Option<Checkpoint>> {
@@ -256,12 +319,17 @@ impl<'a> Session<'a> {
                 units: self.encoded.trees.len(),
                 answers: self.encoded.trees.iter().map(|tree| tree.answers.len()).sum(),
                 dropped: self.encoded.dropped.clone(),
+                held_out_units: self.held_out.as_ref().map_or(0, |encoded| encoded.trees.len()),
             },
             steps: self.order.steps(),
             resumed_from: None,
             parameters: ParameterCounts {
                 trained: parameters.values().map(|parameter| parameter.elem_count()).sum(),
                 tensors: parameters.len(),
+                decayed_tensors: parameters
+                    .iter()
+                    .filter(|(name, parameter)| DecayGroup::of(name, parameter.rank()) == DecayGroup::Decayed)
+                    .count(),
             },
             started_at: self.started_at.clone(),
             outcome,
@@ -283,6 +351,9 @@ impl<'a> Session<'a> {
             tokens: outcome.tokens,
             first_loss: outcome.log.first().and_then(|row| row.loss),
             last_loss: outcome.log.last().and_then(|row| row.loss),
+            steps_done: outcome.steps,
+            best_step: outcome.best.map(|best| best.step),
+            best_loss: outcome.best.map(|best| best.loss),
             peak_memory_bytes: peak_memory_bytes(),
         }
     }
@@ -317,8 +388,29 @@ fn device_name(device: &Device) -> String {
     }
 }
 
-fn show(progress: &Progress, row: &StepRow) {
-    let loss = row.loss.map_or_else(|| "none".to_owned(), |loss| format!("{loss:.4}"));
-    tracing::info!("step {}: loss {loss}, learning rate {:.2e}", row.step, row.learning_rate);
-    progress.at(row.step, format!("loss {loss}"));
+fn show(progress: &Progress, row: &StepRow, tokens: u64) {
+    let message = message(row, tokens);
+    tracing::info!("step {}: {message}, learning rate {:.2e}", row.step, row.learning_rate);
+    progress.at(row.step, message);
+}
+
+/// Held-out rows must be there where something asks for them, and must not be trained on.
+fn check_held_out(stage: &str, settings: &TrainSettings, encoded: &Encoded, held_out: Option<&Encoded>) -> Result<()> {
+    let Some(held_out) = held_out else {
+        return match settings.evaluate_every {
+            None => Ok(()),
+            Some(_) => Err(Fault::new(format!("`{stage}.evaluate_every` asks for held-out rows and there are none"))
+                .hint("give them with --held-out FILE")
+                .into()),
+        };
+    };
+    let trained: HashSet<&[u32]> = encoded.trees.iter().map(|tree| tree.prompt.as_slice()).collect();
+    let faults: Vec<Fault> = held_out
+        .trees
+        .iter()
+        .filter(|tree| trained.contains(tree.prompt.as_slice()))
+        .take(10)
+        .map(|tree| Fault::new("a held-out row has the prompt of a row that is trained on").at(tree.row_ids.join(", ")))
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }

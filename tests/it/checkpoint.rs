@@ -112,7 +112,7 @@ mod exports {
     use serde_json::Value;
     use topalign::checkpoint::{AdapterExport, CardContent, ModelCard, ModelExport, read_tensors};
     use topalign::model::{Weights, read_adapter};
-    use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+    use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
     use topalign::token::ChatTokenizer;
 
     use crate::train::tiny;
@@ -135,6 +135,7 @@ mod exports {
             alpha: Positive::try_from(4.0).unwrap(),
             dropout: Share::ZERO,
             target_modules: vec![Projection::QProj],
+            scaling: AdapterScaling::Lora,
         };
         let a = Tensor::new(&[[1.0_f32, 0.0, 2.0], [0.0, 1.0, -1.0]], &Device::Cpu).unwrap(); // [rank, in]
         let b = Tensor::new(&[[1.0_f32, 0.0], [0.5, 2.0]], &Device::Cpu).unwrap(); // [out, rank]

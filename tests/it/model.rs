@@ -13,7 +13,7 @@ use candle_transformers::models::llama as oracle;
 use topalign::checkpoint;
 use topalign::dataset::{Message, Role};
 use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
-use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
 use topalign::scratch::{self, Shape, Start};
 use topalign::token::{ChatTokenizer, PackedSequence, Tree, pack};
@@ -48,6 +48,7 @@ fn lora() -> Trainable {
         alpha: Positive::try_from(8.0).unwrap(),
         dropout: Share::ZERO,
         target_modules: Projection::ALL.to_vec(),
+        scaling: AdapterScaling::Lora,
     })
 }
 

@@ -55,7 +55,7 @@ fn all_faults_are_reported_at_once_with_suggestions() {
     `data.traces` must name at least one file
     `sft.learning_rate` must be above 0, got `-1.0`
     unknown key `sft.epoch` | did you mean `epochs`?
-    `dpo.schedule` cannot be read: unknown variant `cosin`, expected one of `cosine`, `linear`, `constant`, got `"cosin"`
+    `dpo.schedule` cannot be read: unknown variant `cosin`, expected one of `cosine`, `linear`, `constant`, got `"cosin"` | did you mean `cosine`?
     `dpo.beta` must be above 0, got `0`
     "#);
 }
@@ -163,4 +163,122 @@ fn the_value_of_a_variable_is_not_expanded_again() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("/${OWN}"), "{output:?}");
+}
+
+/// Faults of a recipe with these lines after `[dpo]`.
+fn dpo_faults(lines: &str) -> Vec<String> {
+    faults(&format!("{MINIMAL}[dpo]\nlearning_rate = 1e-5\n{lines}"))
+}
+
+#[test]
+fn a_setting_that_the_loss_does_not_honour_is_a_fault() {
+    let lines = [
+        "loss = \"hinge\"\nlabel_smoothing = 0.1",
+        "loss = \"ipo\"\nlabel_smoothing = 0.0",
+        "loss = \"orpo\"\nchosen_weight = 1.0",
+        "loss = \"kto\"\nchosen_weight = 1.0",
+        "target_margin = 0.5",
+        "loss = \"simpo\"\ndesirable_weight = 1.0",
+        "loss = \"robust\"",
+        "loss = \"robust\"\nlabel_smoothing = 0.5",
+        "loss = \"sigmod\"",
+        "loss = \"simpo\"\ntarget_margin = -1.0",
+        "rows_per_step = 4\ntokens_per_step = 900",
+        "patience = 2",
+        "export = \"best\"",
+        "export = \"bets\"\nevaluate_every = 4",
+        "[dpo.kind_weights]\nexplicit_leak = 2.0\nover-refusal = 0",
+    ];
+    let found: Vec<String> = lines.iter().map(|lines| dpo_faults(lines).join("; ")).collect();
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    the loss `hinge` does not honour `dpo.label_smoothing` | leave it out; it is for `sigmoid`, `robust`, `simpo`
+    the loss `ipo` does not honour `dpo.label_smoothing` | leave it out; it is for `sigmoid`, `robust`, `simpo`
+    the loss `orpo` does not honour `dpo.chosen_weight` | leave it out; it is for `sigmoid`, `robust`, `ipo`, `hinge`, `simpo`
+    the loss `kto` does not honour `dpo.chosen_weight` | leave it out; it is for `sigmoid`, `robust`, `ipo`, `hinge`, `simpo`
+    the loss `sigmoid` does not honour `dpo.target_margin` | leave it out; it is for `simpo`
+    the loss `simpo` does not honour `dpo.desirable_weight` | leave it out; it is for `kto`
+    the loss `robust` needs `dpo.label_smoothing` above 0 | it is the share of labels taken to be wrong; without it, use `sigmoid`
+    `dpo.label_smoothing` must be below 0.5, got `0.5`; the loss `robust` needs `dpo.label_smoothing` above 0 | it is the share of labels taken to be wrong; without it, use `sigmoid`
+    `dpo.loss` cannot be read: unknown variant `sigmod`, expected one of `sigmoid`, `robust`, `ipo`, `hinge`, `simpo`, `orpo`, `kto`, got `"sigmod"` | did you mean `sigmoid`?
+    `dpo.target_margin` must be at least 0, got `-1.0`
+    `dpo.rows_per_step` and `dpo.tokens_per_step` both say how large a step is | leave one of them out
+    `dpo.patience` needs `dpo.evaluate_every` | the loss on the held-out rows decides, so it must be computed during training
+    `dpo.export = "best"` needs `dpo.evaluate_every` | the loss on the held-out rows decides, so it must be computed during training
+    `dpo.export` cannot be read: unknown variant `bets`, expected `last` or `best`, got `"bets"` | did you mean `best`?
+    `dpo.kind_weights.over-refusal` must be above 0, got `0`; unknown key `dpo.kind_weights.explicit_leak` | did you mean `explicit-leak`?
+    "#);
+}
+
+#[test]
+fn every_loss_reads_back_from_the_resolved_recipe_with_only_its_own_keys() {
+    let cases = [
+        ("loss = \"robust\"\nlabel_smoothing = 0.1", "label_smoothing"),
+        ("loss = \"ipo\"", "chosen_weight"),
+        ("loss = \"hinge\"\nchosen_weight = 0.5", "chosen_weight"),
+        ("loss = \"simpo\"\ntarget_margin = 1.0", "target_margin"),
+        ("loss = \"orpo\"\ntokens_per_step = 4000", "tokens_per_step"),
+        ("loss = \"kto\"\nundesirable_weight = 0.5", "desirable_weight"),
+        (
+            "evaluate_every = 5\npatience = 3\nexport = \"best\"\nkeep_checkpoints = 4\nmemory_limit_mib = 900",
+            "patience",
+        ),
+        ("[dpo.kind_weights]\nover-refusal = 2.0", "over-disclosure"),
+    ];
+    for (lines, key) in cases {
+        let text = format!(
+            "{MINIMAL}[model.lora]\nrank = 4\nalpha = 8\nscaling = \"rslora\"\n[dpo]\nlearning_rate = 1e-5\n{lines}"
+        );
+        let recipe = Recipe::parse(&text, Path::new(""), &[]).unwrap();
+        let resolved = recipe.to_toml().unwrap();
+        assert!(resolved.contains(key), "{resolved}");
+        assert_eq!(Recipe::parse(&resolved, Path::new(""), &[]).unwrap(), recipe, "{resolved}");
+    }
+    let plain = Recipe::parse(&format!("{MINIMAL}[dpo]\nlearning_rate = 1e-5"), Path::new(""), &[]).unwrap();
+    let json = serde_json::to_value(plain.dpo.unwrap()).unwrap();
+    let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let known = [
+        "epochs",
+        "max_steps",
+        "rows_per_step",
+        "learning_rate",
+        "schedule",
+        "warmup_share",
+        "clip_norm",
+        "weight_decay",
+        "max_tokens",
+        "save_every",
+        "arithmetic",
+        "order",
+        "beta",
+        "label_smoothing",
+        "chosen_weight",
+    ];
+    assert_eq!(keys, known, "defaults are written as ever, so that digests of older runs stay");
+}
+
+/// The keys that a section knows, as the hint to an unknown one lists them.
+fn keys_of(text: &str) -> Vec<String> {
+    let all = faults(text);
+    let list = all.iter().find_map(|fault| fault.split_once("known here: ")).unwrap_or_else(|| panic!("{all:?}")).1;
+    list.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_of_training_is_in_the_reference() {
+    let reference = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes/README.md")).unwrap();
+    let odd = "zzzzzzzzzzzzzzzzzzzz = 1\n";
+    let sections = [
+        ("[sft]", format!("{MINIMAL}[sft]\nlearning_rate = 1e-5\n{odd}")),
+        ("[dpo]", format!("{MINIMAL}[dpo]\nlearning_rate = 1e-5\n{odd}")),
+        ("[dpo.kind_weights]", format!("{MINIMAL}[dpo]\nlearning_rate = 1e-5\n[dpo.kind_weights]\n{odd}")),
+        ("[model.lora]", format!("{MINIMAL}[model.lora]\nrank = 4\nalpha = 8\n{odd}")),
+    ];
+    for (section, text) in sections {
+        assert!(reference.contains(&format!("`{section}`")), "{section}");
+        let keys = keys_of(&text);
+        assert!(keys.len() >= 3, "{keys:?}");
+        for key in keys {
+            assert!(reference.contains(&format!("`{key}`")), "{section} {key} is not in recipes/README.md");
+        }
+    }
 }

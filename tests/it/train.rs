@@ -10,8 +10,20 @@
 mod bigram;
 #[path = "train/decoder.rs"]
 mod decoder;
+#[path = "train/dropout.rs"]
+mod dropout;
+#[path = "train/evaluation.rs"]
+mod evaluation;
+#[path = "train/interruption.rs"]
+mod interruption;
+#[path = "train/losses.rs"]
+mod losses;
 #[path = "train/parts.rs"]
 mod parts;
+#[path = "train/plan.rs"]
+mod plan;
+#[path = "train/recompute.rs"]
+mod recompute;
 #[path = "train/record.rs"]
 mod record;
 #[path = "train/rows.rs"]

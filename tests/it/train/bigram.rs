@@ -10,7 +10,7 @@ use topalign::checkpoint;
 use topalign::dataset::PairKind;
 use topalign::error::{Error, Result};
 use topalign::loss::PreferenceObjective;
-use topalign::recipe::settings::{Positive, Share, TrainSettings};
+use topalign::recipe::settings::{NonNegative, Positive, PreferenceLoss, TrainSettings};
 use topalign::run::seed::Seed;
 use topalign::token::{Packed, Tree, pack};
 use topalign::train::{Loop, LoopOutcome, Objective, Order, Pass, Policy, Preference, StepRow, Supervised};
@@ -34,8 +34,9 @@ impl Run<'_> {
             policy: self.policy,
             objective: self.objective,
             trees: self.trees,
-            order: Order::new(self.trees.len(), self.settings, Seed(3)),
+            order: Order::new(self.trees, self.settings, Seed(3)),
             settings: self.settings,
+            evaluation: None,
             tokens_per_pass: self.tokens_per_pass,
             folder: self.folder,
             run_digest: "digest",
@@ -58,7 +59,22 @@ fn reference(policy: &Bigram, trees: &[Tree]) -> Vec<Vec<f32>> {
 }
 
 fn dpo_objective() -> PreferenceObjective {
-    PreferenceObjective { beta: Positive::try_from(0.1).unwrap(), label_smoothing: Share::ZERO, chosen_weight: 0.0 }
+    PreferenceObjective {
+        loss: PreferenceLoss::DPO,
+        beta: Positive::try_from(0.1).unwrap(),
+        chosen_weight: NonNegative::ZERO,
+    }
+}
+
+fn preference<'a>(trees: &'a [Tree], kinds: &'a [Vec<Option<PairKind>>], reference: &'a [Vec<f32>]) -> Preference<'a> {
+    Preference {
+        trees,
+        kinds,
+        reference: Some(reference),
+        objective: dpo_objective(),
+        kind_weights: None,
+        mismatched: None,
+    }
 }
 
 #[test]
@@ -88,7 +104,7 @@ fn preference_training_starts_at_ln_2_and_margins_grow() {
     let settings = settings("learning_rate = 0.02\nrows_per_step = 3\nepochs = 10");
     let reference = reference(&policy, &trees);
     let kinds = vec![PairKind::ALL.map(Some).to_vec(); 9];
-    let objective = Preference { trees: &trees, kinds: &kinds, reference: &reference, objective: dpo_objective() };
+    let objective = preference(&trees, &kinds, &reference);
     let run = Run {
         policy: &policy,
         objective: &objective,
@@ -117,7 +133,7 @@ fn three_epochs(tokens_per_pass: usize, preference: bool) -> (Bigram, StepRow, u
     let kinds = vec![vec![None, None]; 7];
     let reference = reference(&policy, &trees);
     let supervised = Supervised { trees: &trees };
-    let preferences = Preference { trees: &trees, kinds: &kinds, reference: &reference, objective: dpo_objective() };
+    let preferences = preference(&trees, &kinds, &reference);
     policy.passes.set(0);
     let run = Run {
         policy: &policy,
@@ -241,7 +257,7 @@ impl Policy for Cliff {
         self.0.parameters()
     }
 
-    fn log_probabilities(&self, packed: &Packed, pass: Pass) -> Result<Tensor> {
+    fn log_probabilities(&self, packed: &Packed, pass: Pass<'_>) -> Result<Tensor> {
         let bias = self.parameters()["head.bias"].as_tensor();
         let cliff = (bias - bias.detach())?.sum_all()?.sqrt()?;
         Ok(self.0.log_probabilities(packed, pass)?.broadcast_sub(&cliff)?)
@@ -261,8 +277,9 @@ fn a_gradient_that_is_not_finite_stops_before_the_update_and_names_the_rows() {
         policy: &policy,
         objective: &Supervised { trees: &trees },
         trees: &trees,
-        order: Order::new(3, &settings, Seed(3)),
+        order: Order::new(&trees, &settings, Seed(3)),
         settings: &settings,
+        evaluation: None,
         tokens_per_pass: 1000,
         folder: folder.path(),
         run_digest: "digest",

@@ -10,7 +10,7 @@ use topalign::checkpoint::{SourceModel, read_tensors};
 use topalign::dataset::Message;
 use topalign::error::{Error, Result};
 use topalign::model::{Decoder, Trainable};
-use topalign::recipe::settings::{DpoSettings, LoraSettings, Positive, Projection, SftSettings, Share};
+use topalign::recipe::settings::{AdapterScaling, DpoSettings, LoraSettings, Positive, Projection, SftSettings, Share};
 use topalign::run::seed::Seed;
 use topalign::token::{Tree, pack};
 use topalign::train::{
@@ -19,58 +19,57 @@ use topalign::train::{
 
 use super::{tiny, toy};
 
-fn sft_settings(text: &str) -> SftSettings {
+pub fn sft_settings(text: &str) -> SftSettings {
     SftSettings { train: toy::settings(text) }
 }
 
-fn dpo_settings(text: &str) -> DpoSettings {
-    DpoSettings {
-        train: toy::settings(text),
-        beta: Positive::try_from(0.1).unwrap(),
-        label_smoothing: Share::ZERO,
-        chosen_weight: 0.0,
-    }
+pub fn dpo_settings(text: &str) -> DpoSettings {
+    DpoSettings::plain(toy::settings(text))
 }
 
-fn lora() -> LoraSettings {
+pub fn lora() -> LoraSettings {
     LoraSettings {
         rank: NonZeroUsize::new(4).unwrap(),
         alpha: Positive::try_from(8.0).unwrap(),
         dropout: Share::ZERO,
         target_modules: Projection::ALL.to_vec(),
+        scaling: AdapterScaling::Lora,
     }
 }
 
-struct Folders {
-    root: tempfile::TempDir,
-    model: std::path::PathBuf,
+/// A pass of the first step over the first tree.
+pub const TRAINING: Pass<'static> = Pass::Training { step: 0, units: &[0] };
+
+pub struct Folders {
+    pub root: tempfile::TempDir,
+    pub model: std::path::PathBuf,
 }
 
-fn folders() -> Folders {
+pub fn folders() -> Folders {
     let root = tempfile::tempdir().unwrap();
     let model = root.path().join("model");
     tiny::write(&model, 1, true);
     Folders { root, model }
 }
 
-fn job<'a>(model: &'a Path, out: &'a Path) -> Job<'a> {
+pub fn job<'a>(model: &'a Path, out: &'a Path) -> Job<'a> {
     Job { tokens_per_pass: 64, ..Job::new(model, "someone/tiny", out, Seed(11)) }
 }
 
-fn without_time(log: &[StepRow]) -> Vec<StepRow> {
+pub fn without_time(log: &[StepRow]) -> Vec<StepRow> {
     log.iter().map(|row| StepRow { step_seconds: None, ..row.clone() }).collect()
 }
 
-fn log(out: &Path) -> Vec<StepRow> {
+pub fn log(out: &Path) -> Vec<StepRow> {
     read_log(&out.join("log.jsonl")).unwrap()
 }
 
-fn policy(model: &Path, trainable: &Trainable) -> DecoderPolicy {
+pub fn policy(model: &Path, trainable: &Trainable) -> DecoderPolicy {
     let source = SourceModel::open(model, &Device::Cpu).unwrap();
     DecoderPolicy::new(Decoder::new(source.config, source.weights, trainable, Seed(11), &Device::Cpu).unwrap())
 }
 
-fn values(policy: &DecoderPolicy, tree: &Tree, pass: Pass) -> Vec<f32> {
+pub fn values(policy: &DecoderPolicy, tree: &Tree, pass: Pass<'_>) -> Vec<f32> {
     policy.log_probabilities(&pack(&[tree]), pass).unwrap().to_vec1().unwrap()
 }
 
@@ -180,7 +179,7 @@ fn an_adapter_on_an_sft_adapter_has_the_sft_policy_as_its_reference() {
     let encoded = encode_dpo(&tiny::pairs(1), &SourceModel::open(&folders.model, &Device::Cpu).unwrap().tokenizer, 99);
     let tree = &encoded.unwrap().trees[0];
     let reference = values(&sft_policy, tree, Pass::Reference);
-    assert_eq!(reference, values(&sft_policy, tree, Pass::Training), "a fresh adapter changes nothing");
+    assert_eq!(reference, values(&sft_policy, tree, TRAINING), "a fresh adapter changes nothing");
     let differs =
         reference.iter().zip(values(&base, tree, Pass::Reference)).any(|(sft, base)| (sft - base).abs() > 0.05);
     assert!(differs, "the reference is the SFT policy, not the base");
@@ -212,7 +211,7 @@ fn the_reference_of_adapters_stays_when_they_change() {
             parameter.set(&parameter.ones_like().unwrap()).unwrap();
         }
     }
-    assert_ne!(values(&policy, &tree, Pass::Training), before);
+    assert_ne!(values(&policy, &tree, TRAINING), before);
     assert_eq!(values(&policy, &tree, Pass::Reference), before);
 }
 
@@ -276,7 +275,7 @@ fn a_second_fresh_run_starts_again_and_resume_of_a_complete_run_changes_nothing(
     assert!(!out.join(".topalign-killed").exists());
 }
 
-fn topalign(arguments: &[&Path]) -> (Option<i32>, String, String) {
+pub fn topalign(arguments: &[&Path]) -> (Option<i32>, String, String) {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_topalign")).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))

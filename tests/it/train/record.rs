@@ -1,7 +1,7 @@
 //! The reference's cache and the forms of the log that other tools read.
 
 use topalign::run::seed::Seed;
-use topalign::train::{Order, StepRow, read_cached, reference, write_cached, write_events, write_trainer_state};
+use topalign::train::{EVENTS, Events, Order, StepRow, read_cached, reference, write_cached, write_trainer_state};
 
 use super::toy;
 
@@ -71,8 +71,9 @@ fn trainer_state_holds_only_keys_that_transformers_knows() {
         "stateful_callbacks",
     ];
     let folder = tempfile::tempdir().unwrap();
-    let order = Order::new(8, &toy::settings("learning_rate = 1e-4\nrows_per_step = 4\nepochs = 2"), Seed(1));
-    write_trainer_state(folder.path(), &order, 24, &log()).unwrap();
+    let settings = toy::settings("learning_rate = 1e-4\nrows_per_step = 4\nepochs = 2");
+    let order = Order::new(&toy::trees(8, 0), &settings, Seed(1));
+    write_trainer_state(folder.path(), &order, &settings, &log()).unwrap();
     let text = std::fs::read(folder.path().join("trainer_state.json")).unwrap();
     let state: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text).unwrap();
     assert!(state.keys().all(|key| KNOWN.contains(&key.as_str())), "{:?}", state.keys());
@@ -81,18 +82,35 @@ fn trainer_state_holds_only_keys_that_transformers_knows() {
     assert!(state["log_history"][0].get("grad_norm").is_none());
 }
 
-#[test]
-fn event_file_is_a_sequence_of_whole_records() {
-    let folder = tempfile::tempdir().unwrap();
-    write_events(folder.path(), &log()).unwrap();
-    let bytes = std::fs::read(folder.path().join("events.out.tfevents.0.topalign")).unwrap();
-    let mut rest = bytes.as_slice();
-    let mut records = 0;
+fn records(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = bytes;
+    let mut records = Vec::new();
     while !rest.is_empty() {
         let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
+        records.push(rest[12..12 + length].to_vec());
         rest = &rest[8 + 4 + length + 4..];
-        records += 1;
     }
-    assert_eq!(records, 4);
-    assert!(bytes.windows(21).any(|window| window == b"train/rewards/margins"));
+    records
+}
+
+#[test]
+fn event_file_grows_by_a_whole_record_a_row_and_a_resumed_one_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(EVENTS);
+    let mut events = Events::open(folder.path(), &[], 1000.0).unwrap();
+    for (index, row) in log().iter().enumerate() {
+        events.append(row).unwrap();
+        assert_eq!(records(&std::fs::read(&path).unwrap()).len(), index + 2);
+    }
+    let through = std::fs::read(&path).unwrap();
+    assert!(through.windows(21).any(|window| window == b"train/rewards/margins"));
+    // A resumed process rewrites the rows before its checkpoint; what a killed one left half-written is gone.
+    std::fs::write(&path, &through[..through.len() - 5]).unwrap();
+    let mut events = Events::open(folder.path(), &log()[..2], 1000.2).unwrap();
+    events.append(&log()[2]).unwrap();
+    let resumed = std::fs::read(&path).unwrap();
+    assert_eq!(records(&resumed).len(), 4);
+    let without_clock =
+        |bytes: &[u8]| records(bytes).into_iter().map(|record| record[9..].to_vec()).collect::<Vec<_>>();
+    assert_eq!(without_clock(&resumed), without_clock(&through));
 }

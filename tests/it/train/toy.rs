@@ -8,7 +8,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{Device, Tensor, Var};
 use rand::RngExt as _;
 use topalign::error::Result;
-use topalign::recipe::settings::{Arithmetic, Positive, RowOrder, Schedule, Share, TrainSettings, defaults};
+use topalign::recipe::settings::{Export, Positive, RowOrder, Share, StepSize, TrainSettings, defaults};
 use topalign::run::seed::Seed;
 use topalign::token::{Packed, Tree};
 use topalign::train::{Pass, Policy};
@@ -54,7 +54,7 @@ impl Policy for Bigram {
         &self.parameters
     }
 
-    fn log_probabilities(&self, packed: &Packed, _: Pass) -> Result<Tensor> {
+    fn log_probabilities(&self, packed: &Packed, _: Pass<'_>) -> Result<Tensor> {
         self.passes.set(self.passes.get() + 1);
         let inputs: Vec<u32> = packed.rows.iter().map(|&row| packed.sequence.tokens[row as usize]).collect();
         let inputs = Tensor::new(inputs, &Device::Cpu)?;
@@ -90,18 +90,23 @@ pub fn settings(text: &str) -> TrainSettings {
         let whole = table.get(key).map(|value| value.as_integer().unwrap());
         whole.map(|value| NonZeroUsize::new(usize::try_from(value).unwrap()).unwrap())
     };
+    let step_size = match count("tokens_per_step") {
+        Some(tokens) => StepSize::Tokens(tokens),
+        None => StepSize::Rows(count("rows_per_step").unwrap_or(defaults::ROWS_PER_STEP)),
+    };
     TrainSettings {
         epochs: count("epochs").unwrap_or(defaults::EPOCHS),
         max_steps: count("max_steps"),
-        rows_per_step: count("rows_per_step").unwrap_or(defaults::ROWS_PER_STEP),
-        learning_rate: Positive::try_from(number("learning_rate").unwrap()).unwrap(),
-        schedule: Schedule::default(),
-        warmup_share: defaults::WARMUP_SHARE,
-        clip_norm: defaults::CLIP_NORM,
+        step_size,
         weight_decay: number("weight_decay").map_or(Share::ZERO, |value| Share::try_from(value).unwrap()),
         max_tokens: count("max_tokens").unwrap_or(defaults::MAX_TOKENS),
         save_every: count("save_every").unwrap_or(defaults::SAVE_EVERY),
-        arithmetic: Arithmetic::default(),
         order: table.get("order").map_or(RowOrder::Shuffled, |_| RowOrder::File),
+        evaluate_every: count("evaluate_every"),
+        patience: count("patience"),
+        keep_checkpoints: count("keep_checkpoints").unwrap_or(defaults::KEEP_CHECKPOINTS),
+        export: table.get("export").map_or(Export::Last, |_| Export::Best),
+        memory_limit_mib: count("memory_limit_mib"),
+        ..TrainSettings::new(Positive::try_from(number("learning_rate").unwrap()).unwrap())
     }
 }
