@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use serde::Deserialize;
 use topalign::checkpoint::{CardContent, ModelCard, ModelExport, read_tensors};
 use topalign::model::{AdapterConfig, Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
-use topalign::recipe::settings::{LoraSettings, Positive, Projection, Share};
+use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
 use topalign::token::{ChatTokenizer, Packed, PackedSequence, Tree, pack};
 use topalign::train::{Accumulator, AdamConstants, AdamW, Update, clip_factor, global_norm};
@@ -90,6 +90,7 @@ impl Case {
             alpha: Positive::try_from(self.expected.alpha).unwrap(),
             dropout: Share::ZERO,
             target_modules: Projection::ALL.to_vec(),
+            scaling: AdapterScaling::default(),
         }
     }
 
