@@ -14,6 +14,7 @@ mod import;
 mod merge;
 mod report;
 mod run_pipeline;
+mod session;
 mod sft;
 mod split;
 mod synthesize;
@@ -95,6 +96,8 @@ enum Command {
     Compare(compare::Arguments),
     /// Analyse session logs: what was exposed, where, and what local views of it miss.
     Exposure(exposure::Arguments),
+    /// Play sessions of probe agents against target agents, and analyse them.
+    Session(session::Arguments),
     /// How far annotators agree, and a judge with them.
     Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
@@ -125,6 +128,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Evaluate(arguments) => evaluate::run(arguments, console),
         Command::Compare(arguments) => compare::run(arguments, console),
         Command::Exposure(arguments) => exposure::run(arguments, console),
+        Command::Session(arguments) => session::run(arguments, console),
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),

@@ -5,7 +5,7 @@
 
 mod data;
 mod endpoint;
-mod path;
+pub(crate) mod path;
 mod section;
 pub mod settings;
 
@@ -21,7 +21,8 @@ use crate::run::seed::Seed;
 use crate::scratch::Shape;
 pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
-use section::Section;
+pub(crate) use endpoint::read_endpoint;
+pub(crate) use section::Section;
 use settings::{
     Answers, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share,
     TrainSettings,
@@ -94,10 +95,7 @@ impl Recipe {
     /// # Errors
     /// [`Error::Invalid`] with every fault.
     pub fn parse(text: &str, folder: &Path, overrides: &[String]) -> Result<Self> {
-        let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
-        for item in overrides {
-            apply(&mut table, item)?;
-        }
+        let table = read_table(text, overrides)?;
         let mut faults = Vec::new();
         let recipe = read(table, folder, &mut faults);
         match recipe {
@@ -115,8 +113,17 @@ impl Recipe {
     }
 }
 
+/// A recipe's text as a table, overrides applied.
+pub(crate) fn read_table(text: &str, overrides: &[String]) -> Result<Table> {
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
+    for item in overrides {
+        apply(&mut table, item)?;
+    }
+    Ok(table)
+}
+
 /// Puts the file's name before every fault.
-fn place(error: Error, file: &Path) -> Error {
+pub(crate) fn place(error: Error, file: &Path) -> Error {
     match error {
         Error::Invalid(faults) => Error::Invalid(
             faults

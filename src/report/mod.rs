@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::{Contrast, Summary, SystemSummary, Verdict};
 use crate::trace::{Difficulty, Domain};
 
-pub use exposure::{Reference, render_exposure, sessions_to_show};
+pub use exposure::{Reference, render_exposure, render_sessions, sessions_to_show};
 pub use folder::collect;
 pub use page::render;
 pub use select::select_examples;

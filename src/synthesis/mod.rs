@@ -17,6 +17,7 @@ mod variant;
 pub use check::{Problem, examine, joined};
 pub use item::{Item, Items};
 pub(crate) use prose::spaced;
+pub(crate) use value::{Pattern, Values};
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -30,7 +31,6 @@ use crate::trace::{Difficulty, Domain, Part, Trace};
 
 use compose::{Composer, Entry};
 use library::Library;
-use value::Values;
 
 /// Draws of one scenario before the libraries are blamed.
 const ATTEMPTS: u32 = 64;
