@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rand::RngExt as _;
 
-use crate::adjudicate::{Match, Matcher};
+use crate::adjudicate::{Match, Matcher, Tier};
 use crate::run::seed::Seed;
 use crate::workspace::{Exit, Filter};
 
@@ -66,8 +66,9 @@ pub fn redact(text: &str, matcher: &Matcher, catches: impl Fn(&str) -> bool) -> 
 
 /// Spans of caught targets in order, those that overlap or touch merged.
 fn covers(matches: &[Match], catches: &impl Fn(&str) -> bool) -> Vec<Range<usize>> {
-    let mut spans: Vec<Range<usize>> =
-        matches.iter().filter(|found| catches(&found.target_id)).map(|found| found.span.clone()).collect();
+    // A part of a target, such as a surname, is anybody's word.
+    let is_caught = |found: &&Match| found.tier < Tier::Partial && catches(&found.target_id);
+    let mut spans: Vec<Range<usize>> = matches.iter().filter(is_caught).map(|found| found.span.clone()).collect();
     spans.sort_by_key(|span| (span.start, span.end));
     let mut covers: Vec<Range<usize>> = Vec::new();
     for span in spans {

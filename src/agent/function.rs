@@ -1,7 +1,7 @@
 //! Runtime F: native function calls. The model calls functions, results come back as turns of role `tool`, and once it calls no
 //! more, one dedicated call without tools asks for the answer.
 
-use super::{Limits, Meter, Runtime, Tools, Turn, TurnEnd, Usage, shortened};
+use super::{Limits, Meter, Runtime, Tools, Turn, TurnEnd, Usage, said, shortened};
 use crate::endpoint::{ChatMessage, ChatReply, ChatRequest, ReplyEnd};
 
 const SYSTEM: &str = "You are an office assistant with access to a private workspace. Call the functions that the user's request \
@@ -84,7 +84,7 @@ impl<'a> FunctionRuntime<'a> {
         let text = reply.content.unwrap_or_default();
         self.history.push(ChatMessage::new("assistant", shortened(&text, self.limits.result_bytes)));
         let end = if reply.end == ReplyEnd::Length { TurnEnd::Cut } else { TurnEnd::Answered };
-        Turn { response: Some(text), thoughts, end }
+        Turn { response: said(&text), thoughts, end }
     }
 }
 

@@ -96,6 +96,11 @@ pub trait Runtime {
     fn usage(&self) -> Usage;
 }
 
+/// An answer; nothing where the model wrote none.
+fn said(text: &str) -> Option<String> {
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
 /// The end of a text that is too long for a conversation is left out, and says so.
 fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {

@@ -3,7 +3,7 @@
 //!
 //! Only the model's own text is read as protocol: what stands in a result is data, whatever it says.
 
-use super::{Limits, Meter, Runtime, Tools, Turn, TurnEnd, Usage, shortened};
+use super::{Limits, Meter, Runtime, Tools, Turn, TurnEnd, Usage, said, shortened};
 use crate::endpoint::{ChatMessage, ChatRequest, ReplyEnd};
 
 /// Before the user's words.
@@ -93,7 +93,7 @@ impl Runtime for TextRuntime<'_> {
                 Said::Answer { thought, text } => {
                     note(&mut thoughts, thought);
                     let end = if reply.end == ReplyEnd::Length { TurnEnd::Cut } else { TurnEnd::Answered };
-                    return Turn { response: Some(text.to_owned()), thoughts, end };
+                    return Turn { response: said(text), thoughts, end };
                 }
                 Said::Action { thought, name, input } => {
                     note(&mut thoughts, thought);

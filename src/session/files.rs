@@ -49,7 +49,7 @@ struct Manifest {
 }
 
 /// What a run found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// Sessions by status.
     pub sessions: BTreeMap<String, usize>,

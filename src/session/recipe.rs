@@ -74,11 +74,12 @@ impl SessionRecipe {
     pub fn parse(text: &str, folder: &Path, overrides: &[String]) -> Result<Self> {
         let table = read_table(text, overrides)?;
         let mut faults = Vec::new();
-        match read(table, folder, &mut faults) {
-            Some(settings) if faults.is_empty() => {
-                settings.check(&mut faults);
-                if faults.is_empty() { Ok(Self { settings }) } else { Err(Error::Invalid(faults)) }
-            }
+        let settings = read(table, folder, &mut faults);
+        if let Some(settings) = &settings {
+            settings.check(&mut faults);
+        }
+        match settings {
+            Some(settings) if faults.is_empty() => Ok(Self { settings }),
             _ => Err(Error::Invalid(faults)),
         }
     }

@@ -85,17 +85,16 @@ impl<'r> Dialogue<'r> {
 }
 
 fn text_steps(messages: &[ChatMessage]) -> Vec<Step<'_>> {
-    let step = |pair: &'_ [ChatMessage]| {
-        let [action, result] = pair else { return None };
-        let (_, call) = said_static(action).split_once(text::ACTION)?;
-        let (tool, arguments) = call.split_once(text::INPUT)?;
-        let result = said_static(result).strip_prefix(text::OBSERVATION)?;
-        Some(Step { tool: tool.trim(), arguments: arguments.trim(), result })
-    };
-    fn said_static(message: &ChatMessage) -> &str {
-        said(message)
-    }
-    messages.chunks(2).filter_map(step).collect()
+    messages.chunks(2).filter_map(text_step).collect()
+}
+
+/// An action and its observation.
+fn text_step(pair: &[ChatMessage]) -> Option<Step<'_>> {
+    let [action, result] = pair else { return None };
+    let (_, call) = said(action).split_once(text::ACTION)?;
+    let (tool, arguments) = call.split_once(text::INPUT)?;
+    let result = said(result).strip_prefix(text::OBSERVATION)?;
+    Some(Step { tool: tool.trim(), arguments: arguments.trim(), result })
 }
 
 fn function_steps(messages: &[ChatMessage]) -> Vec<Step<'_>> {
