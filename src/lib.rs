@@ -4,6 +4,7 @@
 //! `ARCHITECTURE.md` lists the modules in the order of flow; a module imports only modules before it.
 
 pub mod adjudicate;
+pub mod agent;
 pub mod audit;
 pub mod build;
 pub mod checkpoint;
@@ -17,16 +18,19 @@ pub mod error;
 pub mod evaluate;
 pub mod exposure;
 pub mod generate;
+pub mod guard;
 pub mod kernel;
 pub mod loss;
 pub mod model;
 pub mod observation;
 pub mod pipeline;
+pub mod probe;
 pub mod prompt;
 pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod scratch;
+pub mod session;
 pub mod split;
 pub mod statistic;
 pub mod synthesis;
@@ -34,3 +38,4 @@ pub mod token;
 pub mod trace;
 pub mod train;
 pub mod verify;
+pub mod workspace;

@@ -36,6 +36,9 @@ pub struct Arguments {
     /// The contract that observations name if none is given.
     #[arg(long, default_value = "by-hand", conflicts_with = "contract")]
     contract_id: String,
+    /// Which tools of a session log are exits (TOML: a table a tool with `channel` and `recipients`).
+    #[arg(long)]
+    exits: Option<PathBuf>,
     /// The model, where the source does not name it.
     #[arg(long)]
     model: Option<String>,
@@ -82,6 +85,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
                 contract,
                 contract_id: arguments.contract_id.clone(),
                 model: arguments.model.clone(),
+                exits: arguments.exits.as_deref().map(observation::Exits::load).transpose()?.unwrap_or_default(),
             };
             let imported = observation::import(&files, arguments.format, &options, &arguments.out)?;
             console.print(&imported, &format!("{} -> {}\n", imported.text(), arguments.out.display()))

@@ -16,6 +16,7 @@ mod merge;
 mod plan;
 mod report;
 mod run_pipeline;
+mod session;
 mod sft;
 mod split;
 mod synthesize;
@@ -99,6 +100,8 @@ enum Command {
     Compare(compare::Arguments),
     /// Analyse session logs: what was exposed, where, and what local views of it miss.
     Exposure(exposure::Arguments),
+    /// Play sessions of probe agents against target agents, and analyse them.
+    Session(session::Arguments),
     /// How far annotators agree, and a judge with them.
     Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
@@ -130,6 +133,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Evaluate(arguments) => evaluate::run(arguments, console),
         Command::Compare(arguments) => compare::run(arguments, console),
         Command::Exposure(arguments) => exposure::run(arguments, console),
+        Command::Session(arguments) => session::run(arguments, console),
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),

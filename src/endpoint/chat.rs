@@ -61,6 +61,14 @@ fn function() -> String {
     "function".to_owned()
 }
 
+impl ToolCall {
+    /// A call of a function.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let function = ToolFunction { name: name.into(), arguments: arguments.into() };
+        Self { id: id.into(), kind: self::function(), function }
+    }
+}
+
 /// A called function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolFunction {

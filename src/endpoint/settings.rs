@@ -62,7 +62,7 @@ pub struct Prices {
 
 impl Prices {
     /// What so many tokens cost.
-    pub(super) fn of(self, prompt_tokens: u64, completion_tokens: u64) -> f64 {
+    pub fn of(self, prompt_tokens: u64, completion_tokens: u64) -> f64 {
         (self.prompt * prompt_tokens as f64 + self.reply * completion_tokens as f64) / 1e6
     }
 }

@@ -3,19 +3,17 @@
 //!
 //! Tools that are called are the selection; text beside calls is read as the rationale, since whoever watches the agent sees it.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::endpoint_agent::{EndpointAgent, fail, text_of};
 use super::protocol::end;
 use crate::completion::Completion;
 use crate::endpoint::{CallError, ChatMessage, ChatRequest, ToolCall};
-use crate::trace::{Tool, Trace};
+use crate::trace::Trace;
+use crate::workspace::{function_name, function_schema};
 
 /// Replies before the answer: an agent that calls for ever has none.
 const MOST_ROUNDS: usize = 8;
-
-/// Longest name of a function that endpoints take.
-const LONGEST_NAME: usize = 64;
 
 const SYSTEM: &str = "Do what the user asks. Call the tools that the request needs, and only those; then answer from their results, \
     with every detail that the request asks for.";
@@ -28,7 +26,7 @@ impl EndpointAgent<'_> {
             ChatMessage::system(format!("{SYSTEM}{}", self.mitigation.suffix())),
             ChatMessage::user(trace.goal.as_str()),
         ];
-        let tools: Vec<Value> = trace.tools.iter().map(schema).collect();
+        let tools: Vec<Value> = trace.tools.iter().map(function_schema).collect();
         for round in 1..=MOST_ROUNDS {
             let name = format!("generate/{}/call/{round}", trace.trace_id);
             let request = ChatRequest {
@@ -75,32 +73,4 @@ fn answer_call(call: &ToolCall, trace: &Trace, completion: &mut Completion) -> C
         completion.selected_tool_ids.push(tool.tool_id.clone());
     }
     ChatMessage::tool(call, tool.return_text.as_str())
-}
-
-/// Endpoints take letters, digits, `_` and `-`; the id keeps names apart.
-fn function_name(tool: &Tool) -> String {
-    let plain = |character: char| if character.is_ascii_alphanumeric() || character == '-' { character } else { '_' };
-    format!("{}_{}", tool.tool_id, tool.name).chars().map(plain).take(LONGEST_NAME).collect()
-}
-
-fn schema(tool: &Tool) -> Value {
-    json!({"type": "function", "function": {"name": function_name(tool), "description": tool.description,
-        "parameters": {"type": "object", "properties": properties(&tool.parameters)}}})
-}
-
-/// Parameters stand in traces as a list of names, or as an object of schemas or of descriptions.
-fn properties(parameters: &Value) -> Map<String, Value> {
-    let property = |name: &str, value: Option<&Value>| {
-        let schema = match value {
-            Some(Value::Object(schema)) if schema.contains_key("type") => Value::Object(schema.clone()),
-            Some(Value::String(description)) => json!({"type": "string", "description": description}),
-            _ => json!({"type": "string"}),
-        };
-        (name.to_owned(), schema)
-    };
-    match parameters {
-        Value::Array(names) => names.iter().filter_map(Value::as_str).map(|name| property(name, None)).collect(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| property(name, Some(value))).collect(),
-        _ => Map::new(),
-    }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::validate::check;
-use super::{Context, Observation, SessionLog, Status, agentdojo, agentleak, inspect, openai};
+use super::{Context, Exits, Observation, SessionLog, Status, agentdojo, agentleak, inspect, openai};
 use crate::contract::Contract;
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic::Pending;
@@ -33,6 +33,8 @@ pub struct Imported {
     pub by_condition: BTreeMap<String, BTreeMap<Status, usize>>,
     /// Observations whose call failed or that were not recorded, by model.
     pub gaps_by_model: BTreeMap<String, usize>,
+    /// Calls that were exits, delivered or not.
+    pub actions: usize,
     /// The source's own verdicts, kept for comparison.
     pub labels: usize,
     /// Sessions refused since nothing in them is private.
@@ -52,6 +54,8 @@ pub struct Options {
     pub contract_id: String,
     /// The model, where the source does not name it.
     pub model: Option<String>,
+    /// Which calls are exits; none where the table is empty.
+    pub exits: Exits,
 }
 
 /// Reads `inputs`, each of the format given or told by its content, and fills the folder `out`.
@@ -61,7 +65,7 @@ pub struct Options {
 /// an unwritable output.
 pub fn import(inputs: &[PathBuf], format: Format, options: &Options, out: &Path) -> Result<Imported> {
     let contract = options.contract.clone().map(Contract::freeze).transpose()?;
-    let mut sink = Sink::create(out, contract)?;
+    let mut sink = Sink::create(out, contract, &options.exits)?;
     for path in inputs {
         let format = if format == Format::Auto { Format::of_file(path)? } else { format };
         let place = path.display().to_string();
@@ -71,10 +75,10 @@ pub fn import(inputs: &[PathBuf], format: Format, options: &Options, out: &Path)
         if format == Format::Inspect && trace::is_archive(path)? {
             let archive = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
             let archive = std::io::BufReader::new(archive);
-            inspect::each(archive, &context, &place, &mut |log| sink.write(&log, &place))?;
+            inspect::each(archive, &context, &place, &mut |log| sink.write(log, &place))?;
         } else {
             let mut rows = Rows::open(path)?;
-            each(&mut rows, format, &context, &mut |log, place| sink.write(&log, place))?;
+            each(&mut rows, format, &context, &mut |log, place| sink.write(log, place))?;
             sink.counts.cut_files += usize::from(rows.cut().is_some());
         }
     }
@@ -127,28 +131,32 @@ fn parse(row: &Row<'_>, format: Format, context: &Context<'_>) -> Result<Session
     }
 }
 
-struct Sink {
+struct Sink<'a> {
     folder: PathBuf,
+    exits: &'a Exits,
     /// The contract written by hand, frozen.
     given: Option<Contract>,
     /// The files of a source that does not have them stay unwritten.
     contracts: Option<Pending>,
     labels: Option<Pending>,
     refused: Option<Pending>,
+    actions: Option<Pending>,
     observations: Pending,
     digests: BTreeMap<String, String>,
     sessions: BTreeMap<String, String>,
     counts: Imported,
 }
 
-impl Sink {
-    fn create(folder: &Path, given: Option<Contract>) -> Result<Self> {
+impl<'a> Sink<'a> {
+    fn create(folder: &Path, given: Option<Contract>, exits: &'a Exits) -> Result<Self> {
         let mut sink = Self {
             folder: folder.to_path_buf(),
+            exits,
             given: None,
             contracts: None,
             labels: None,
             refused: None,
+            actions: None,
             observations: Pending::create(&folder.join("observations.jsonl"))?,
             digests: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -177,11 +185,17 @@ impl Sink {
         }
     }
 
-    fn write(&mut self, log: &SessionLog, place: &str) -> Result<()> {
+    fn write(&mut self, mut log: SessionLog, place: &str) -> Result<()> {
+        let (observations, actions) = self.exits.join(std::mem::take(&mut log.observations));
+        log.observations = observations;
+        for action in &actions {
+            row(&mut self.actions, &self.folder, "actions.jsonl", action)?;
+            self.counts.actions += 1;
+        }
         for contract in &log.contracts {
             self.contract(contract, place)?;
         }
-        self.new_sessions(log, place)?;
+        self.new_sessions(&log, place)?;
         for observation in &log.observations {
             if let Some(contract) = self.given.as_ref().filter(|given| given.contract_id == observation.contract_id) {
                 check(contract, observation).map_err(|fault| fault.at(place))?;
@@ -222,7 +236,7 @@ impl Sink {
     }
 
     fn commit(self) -> Result<Imported> {
-        for file in [self.contracts, self.labels, self.refused].into_iter().flatten() {
+        for file in [self.contracts, self.labels, self.refused, self.actions].into_iter().flatten() {
             file.commit()?;
         }
         self.observations.commit()?;
@@ -282,6 +296,9 @@ impl Imported {
         }
         if self.cut_files > 0 {
             lines.push(format!("  files whose last row was cut: {}", self.cut_files));
+        }
+        if self.actions > 0 {
+            lines.push(format!("  calls that were exits: {}", self.actions));
         }
         if self.labels > 0 {
             lines.push(format!("  the source's own labels: {}", self.labels));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod agentdojo;
 pub mod agentleak;
+mod exit;
 mod import;
 pub mod inspect;
 mod log;
@@ -19,6 +20,7 @@ pub mod response;
 mod validate;
 mod vault;
 
+pub use exit::{Exits, ToolExit};
 pub use import::{Imported, Options, each, import};
 pub use log::{Refusal, ReleaseLabel, SessionLog};
 pub use validate::{Checked, Checker, Identity, validate};

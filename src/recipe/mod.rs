@@ -6,7 +6,7 @@
 mod ablation;
 mod data;
 mod endpoint;
-mod path;
+pub(crate) mod path;
 mod preference;
 mod section;
 pub mod settings;
@@ -25,7 +25,8 @@ use crate::scratch::Shape;
 pub use ablation::{Ablation, Variation};
 pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
-use section::Section;
+pub(crate) use endpoint::read_endpoint;
+pub(crate) use section::Section;
 use settings::{
     Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings, Share,
 };
@@ -105,14 +106,13 @@ impl Recipe {
     pub fn load_without(file: &Path, overrides: &[String], without: &[String]) -> Result<Self> {
         let text = std::fs::read_to_string(file).map_err(|source| Error::read(file, source))?;
         let folder = file.parent().unwrap_or(Path::new(""));
-        let mut table: Table =
-            text.parse().map_err(|error: toml::de::Error| place(syntax(&text, &error), file))?;
+        let mut table = read_table(&text, overrides).map_err(|error| place(error, file))?;
         for section in without {
             if table.remove(section).is_none() {
                 return Err(Fault::new("no such section to leave out").at(file.display()).got(section).into());
             }
         }
-        Self::from_table(table, folder, overrides).map_err(|error| place(error, file))
+        Self::from_table(table, folder).map_err(|error| place(error, file))
     }
 
     /// Reads a recipe's text; `folder` is what relative paths start from.
@@ -120,14 +120,10 @@ impl Recipe {
     /// # Errors
     /// [`Error::Invalid`] with every fault.
     pub fn parse(text: &str, folder: &Path, overrides: &[String]) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
-        Self::from_table(table, folder, overrides)
+        Self::from_table(read_table(text, overrides)?, folder)
     }
 
-    fn from_table(mut table: Table, folder: &Path, overrides: &[String]) -> Result<Self> {
-        for item in overrides {
-            apply(&mut table, item)?;
-        }
+    fn from_table(table: Table, folder: &Path) -> Result<Self> {
         let mut faults = Vec::new();
         let recipe = read(table, folder, &mut faults);
         match recipe {
@@ -145,8 +141,17 @@ impl Recipe {
     }
 }
 
+/// A recipe's text as a table, overrides applied.
+pub(crate) fn read_table(text: &str, overrides: &[String]) -> Result<Table> {
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(text, &error))?;
+    for item in overrides {
+        apply(&mut table, item)?;
+    }
+    Ok(table)
+}
+
 /// Puts the file's name before every fault.
-fn place(error: Error, file: &Path) -> Error {
+pub(crate) fn place(error: Error, file: &Path) -> Error {
     match error {
         Error::Invalid(faults) => Error::Invalid(
             faults

@@ -24,7 +24,7 @@ use crate::evaluate::{Contrast, Summary, SystemSummary, Verdict};
 use crate::trace::{Difficulty, Domain};
 
 pub use ablation::ablation_table;
-pub use exposure::{Reference, render_exposure, sessions_to_show};
+pub use exposure::{Reference, render_exposure, render_sessions, sessions_to_show};
 pub use folder::collect;
 pub use page::render;
 pub use select::select_examples;

@@ -14,6 +14,7 @@ mod value;
 mod variant;
 
 pub use check::{Problem, examine, joined};
+pub(crate) use value::{Pattern, Values};
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,7 +28,6 @@ use crate::trace::{Difficulty, Domain, Part, Trace};
 
 use compose::{Composer, Entry};
 use library::Library;
-use value::Values;
 
 /// Draws of one scenario before the libraries are blamed.
 const ATTEMPTS: u32 = 64;

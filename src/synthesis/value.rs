@@ -21,7 +21,7 @@ const SHORTEST_NAME: usize = 4;
 /// How a value looks.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     /// `#` a digit, `^` a digit but 0, `@` a capital letter, all else as it stands.
     Signs(String),
     /// Whole dollars from and to; cents are drawn.
@@ -65,7 +65,7 @@ impl TryFrom<String> for Pattern {
 
 /// The names of one part, and the part itself.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(crate) struct Values {
     part: Option<Part>,
     first: Vec<&'static str>,
     last: Vec<&'static str>,

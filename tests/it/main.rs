@@ -29,6 +29,7 @@ mod recipe;
 mod report;
 mod scenarios;
 mod server;
+mod session;
 mod split;
 mod statistic;
 mod synthesis;

@@ -6,6 +6,7 @@
 mod bars;
 mod data;
 mod gaps;
+mod sessions;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::html::escape;
 use crate::exposure::{EventView, PUBLISHED, Summary};
+use crate::session::Outcome;
 
 const STYLE: &str = include_str!("../style.css");
 const OWN_STYLE: &str = include_str!("exposure.css");
@@ -56,8 +58,30 @@ pub fn render_exposure(
     title: &str,
     reference: Reference,
 ) -> String {
+    page(summary, events, title, reference, "")
+}
+
+/// Renders the page of a run of sessions: the same, with what was known beforehand and the price of privacy.
+pub fn render_sessions(
+    outcome: &Outcome,
+    events: &BTreeMap<String, Vec<EventView>>,
+    title: &str,
+    reference: Reference,
+) -> String {
+    page(&outcome.summary, events, title, reference, &sessions::sections(outcome))
+}
+
+/// `more` are sections of its own, markup that follows the overview.
+fn page(
+    summary: &Summary,
+    events: &BTreeMap<String, Vec<EventView>>,
+    title: &str,
+    reference: Reference,
+    more: &str,
+) -> String {
     let mut out = head(title);
     overview(summary, events.len(), &mut out);
+    out.push_str(more);
     out.push_str(&bars::coverage(summary, reference));
     out.push_str(&bars::outlet_loss(summary));
     tables::views(summary, reference, &mut out);
