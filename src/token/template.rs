@@ -71,7 +71,7 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         environment.set_syntax(syntax(place)?);
         functions::add_to(&mut environment);
-        let (source, marks) = with_marks_as_calls(source);
+        let (source, marks) = with_marks_printed(source);
         environment.add_template_owned(NAME, source).map_err(|error| {
             Fault::new(format!("the chat template does not parse: {error:#}"))
                 .at(place)
@@ -145,8 +145,9 @@ fn syntax(place: &str) -> Result<SyntaxConfig> {
     built.map_err(|error| Fault::new(format!("no such template syntax: {error}")).at(place).into())
 }
 
-/// `{% generation %}` blocks as blocks that call a function with their text, which is what they are in transformers.
-fn with_marks_as_calls(source: &str) -> (String, Marks) {
+/// `{% generation %}` blocks with a mark printed at either end. As in transformers, where the block is a call, what it sets is
+/// its own; the outer and the inner tag each take the white space of their side.
+fn with_marks_printed(source: &str) -> (String, Marks) {
     static OPEN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\{%([-+]?)\s*generation\s*([-+]?)%\}").ok());
     static CLOSE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"\{%([-+]?)\s*endgeneration\s*([-+]?)%\}").ok());
@@ -154,6 +155,7 @@ fn with_marks_as_calls(source: &str) -> (String, Marks) {
     if !open.is_match(source) {
         return (source.to_owned(), Marks::Absent);
     }
-    let opened = open.replace_all(source, format!("{{%$1 call {}() $2%}}", functions::GENERATION));
-    (close.replace_all(&opened, "{%$1 endcall $2%}").into_owned(), Marks::Given)
+    let start = format!("{{%$1 with %}}{{{{ {}() }}}}{{% if true $2%}}", functions::START);
+    let end = format!("{{%$1 endif %}}{{{{ {}() }}}}{{% endwith $2%}}", functions::END);
+    (close.replace_all(&open.replace_all(source, start), end).into_owned(), Marks::Given)
 }

@@ -98,7 +98,7 @@ CONSTRUCTS = {
     "{{ messages[0].items() | list | length }} {{ messages[0].get('name', 'nobody') }} {{ undefined_thing is defined }}{{ undefined_thing }}"
     "{% for k, v in {'b': 2, 'a': 1} | dictsort %}{{ k }}={{ v }};{% endfor %}{% for k, v in {'z': 1, 'y': 2}.items() %}{{ k ~ v }}{% endfor %}"
     "{{ 'A b'.lower().title() }} {{ '%s-%d' | format('n', 3) }} {{ ' x '.rstrip() ~ '|' ~ ' x '.lstrip() }} {{ 'abc' | replace('b', 'B') }} {{ 'a,b,c'.split(',', 1) | join('+') }} {{ 'abc'[::-1] }} {{ 'x-y'.partition('-') | length }}"
-    "{{ 5 is odd }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ [] is sequence }}{{ none is none }}{{ 1 is number }}{{ 1 is integer }}{{ 1.5 is float }}{{ false is false }}",
+    "{{ 5 is odd }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ [] is sequence }}{{ none is none }}{{ none is iterable }}{{ 'a' is iterable }}{{ none | string }}{{ 1.0 | string }}{{ true | string }}{{ [none, true] | string }}{{ {'a': none} | string }}{{ none ~ 'a' }}{{ 1 is number }}{{ 1 is integer }}{{ 1.5 is float }}{{ false is false }}",
 }
 
 
@@ -141,7 +141,9 @@ def masks():
 
 def main():
     utils.datetime = Day
-    conversations = {name: {"messages": messages, "tools": tools} for name, (messages, tools) in CONVERSATIONS.items()}
+    # As templates see them: transformers copies a message's reasoning to every name that templates have for it.
+    seen = utils._alias_reasoning_fields
+    conversations = {name: {"messages": seen(messages), "tools": tools} for name, (messages, tools) in CONVERSATIONS.items()}
     if len(sys.argv) > 1:
         sources = {path.stem: path.read_text() for path in sorted(SHIPPED.glob("*.jinja"))} | CONSTRUCTS
     else:

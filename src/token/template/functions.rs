@@ -6,8 +6,9 @@ use minijinja::{Environment, Error, ErrorKind, State};
 use super::Marked;
 use crate::token::python_json::{Characters, Keys, Layout, Options, dumps};
 
-/// The function that a generation block calls.
-pub(super) const GENERATION: &str = "topalign_generation";
+/// The functions that print the marks of a generation block.
+pub(super) const START: &str = "topalign_start_of_generation";
+pub(super) const END: &str = "topalign_end_of_generation";
 /// Set where marks are to be shown.
 const SHOWS_MARKS: &str = "topalign_shows_marks";
 /// Around marked text, for [`spans`] to find: two of Unicode's noncharacters, which no text interchange has.
@@ -15,19 +16,38 @@ const OPEN: char = '\u{fdd0}';
 const CLOSE: char = '\u{fdd1}';
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", to_json);
+    // Python's none is not iterable; minijinja's is, as an empty sequence.
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
-    environment.add_function(GENERATION, generation);
+    environment.add_function(START, |state: &mut State<'_, '_>| mark(state, OPEN));
+    environment.add_function(END, |state: &mut State<'_, '_>| mark(state, CLOSE));
 }
 
-/// The block's text, between marks where they are asked for.
-#[expect(clippy::needless_pass_by_value, reason = "a function's arguments come by value")]
-fn generation(state: &mut State<'_, '_>, options: Kwargs) -> Result<Value, Error> {
-    let text = options.get::<Value>("caller")?.call(state, &[])?.to_string();
-    let shows = state.lookup(SHOWS_MARKS).is_some_and(|shows| shows.is_true());
-    Ok(Value::from_safe_string(if shows { format!("{OPEN}{text}{CLOSE}") } else { text }))
+/// A method of Python's: those of texts that minijinja's own list lacks, then that list.
+fn method(state: &mut State<'_, '_>, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, Error> {
+    let texts: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
+    if let (Some(text), [argument]) = (value.as_str(), texts.as_slice()) {
+        let parts = |found: Option<(&str, &str)>, otherwise: [&str; 3]| {
+            let [before, between, after] = found.map_or(otherwise, |(before, after)| [before, *argument, after]);
+            Value::from_iter([before, between, after])
+        };
+        match name {
+            "partition" => return Ok(parts(text.split_once(argument), [text, "", ""])),
+            "rpartition" => return Ok(parts(text.rsplit_once(argument), ["", "", text])),
+            "removeprefix" => return Ok(text.strip_prefix(argument).unwrap_or(text).into()),
+            "removesuffix" => return Ok(text.strip_suffix(argument).unwrap_or(text).into()),
+            _ => {}
+        }
+    }
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments)
+}
+
+/// A mark, where marks are asked for.
+fn mark(state: &mut State<'_, '_>, mark: char) -> String {
+    if state.lookup(SHOWS_MARKS).is_some_and(|shows| shows.is_true()) { mark.to_string() } else { String::new() }
 }
 
 /// The text without its marks, and the byte ranges that stood between them; `None` if they do not pair up.
