@@ -76,3 +76,20 @@ fn no_file_is_longer_than_five_hundred_lines() {
         .collect();
     assert!(long.is_empty(), "{long:?}");
 }
+
+#[test]
+fn every_test_that_the_training_checklist_names_exists() {
+    let mut files = Vec::new();
+    source_files(&root().join("src"), &mut files);
+    source_files(&root().join("tests/it"), &mut files);
+    let code: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let text = std::fs::read_to_string(root().join("tests/training-checklist.md")).unwrap();
+    let named: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| behaviour") && !line.starts_with("| ---"))
+        .flat_map(|line| line.split('|').nth(2).unwrap_or_default().split('`').skip(1).step_by(2))
+        .collect();
+    assert!(named.len() >= 40, "{}", named.len());
+    let absent: Vec<&&str> = named.iter().filter(|name| !code.contains(&format!("fn {name}("))).collect();
+    assert!(absent.is_empty(), "{absent:?}");
+}

@@ -69,3 +69,23 @@ fn an_empty_file_is_an_invalid_input() {
     assert!(matches!(read_sft(&path), Err(Error::Invalid(_))));
     assert!(matches!(read_preferences(&path), Err(Error::Invalid(_))));
 }
+
+#[test]
+fn rows_end_at_line_breaks_alone_with_exact_counts_whatever_they_hold() {
+    let row = |text: &str| {
+        let text = serde_json::to_string(text).unwrap();
+        format!(
+            "{{\"messages\":[{{\"role\":\"user\",\"content\":\"q\"}},{{\"role\":\"assistant\",\"content\":{text}}}]}}"
+        )
+    };
+    let odd = "a\u{2028}b\u{2029}c\u{85}d";
+    let long = "word ".repeat(1_000_000); // a row of 5 MB
+    for end in ["", "\n", "\r\n"] {
+        let text = [row(odd), row(&long), row("last")].join("\r\n") + end;
+        let (_folder, path) = file(&format!("\u{feff}{text}"));
+        let rows = topalign::dataset::read_sft(&path).unwrap();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0].messages[1].content, odd);
+        assert_eq!(rows[1].messages[1].content.len(), long.len());
+    }
+}

@@ -66,7 +66,11 @@ fn dpo_objective() -> PreferenceObjective {
     }
 }
 
-fn preference<'a>(trees: &'a [Tree], kinds: &'a [Vec<Option<PairKind>>], reference: &'a [Vec<f32>]) -> Preference<'a> {
+fn preference_over<'a>(
+    trees: &'a [Tree],
+    kinds: &'a [Vec<Option<PairKind>>],
+    reference: &'a [Vec<f32>],
+) -> Preference<'a> {
     Preference {
         trees,
         kinds,
@@ -104,7 +108,7 @@ fn preference_training_starts_at_ln_2_and_margins_grow() {
     let settings = settings("learning_rate = 0.02\nrows_per_step = 3\nepochs = 10");
     let reference = reference(&policy, &trees);
     let kinds = vec![PairKind::ALL.map(Some).to_vec(); 9];
-    let objective = preference(&trees, &kinds, &reference);
+    let objective = preference_over(&trees, &kinds, &reference);
     let run = Run {
         policy: &policy,
         objective: &objective,
@@ -133,7 +137,7 @@ fn three_epochs(tokens_per_pass: usize, preference: bool) -> (Bigram, StepRow, u
     let kinds = vec![vec![None, None]; 7];
     let reference = reference(&policy, &trees);
     let supervised = Supervised { trees: &trees };
-    let preferences = preference(&trees, &kinds, &reference);
+    let preferences = preference_over(&trees, &kinds, &reference);
     policy.passes.set(0);
     let run = Run {
         policy: &policy,

@@ -9,9 +9,7 @@ use topalign::dataset::{PairKind, PreferencePair, SftRow};
 use topalign::error::{Error, Result};
 use topalign::model::Trainable;
 use topalign::recipe::settings::SftSettings;
-use topalign::train::{
-    self, Best, Evaluation, Job, Objective, Pass, Policy as _, Rows, RunManifest, Start, StepRow, Supervised,
-};
+use topalign::train::{self, Best, Evaluation, Job, Objective, Pass, Rows, RunManifest, Start, StepRow, Supervised};
 
 use super::decoder::{dpo_settings, folders, job, log, lora, policy, sft_settings, values, without_time};
 use super::{tiny, toy};

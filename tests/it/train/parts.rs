@@ -217,3 +217,47 @@ fn log_rows_are_strict_json_with_null_for_what_is_not_finite() {
 fn topalign_finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
+
+#[test]
+fn a_token_budget_takes_as_many_rows_as_fit_in_every_epoch_and_a_long_row_alone() {
+    let trees = toy::trees(11, 2);
+    for budget in [1, 12, 40, 10_000] {
+        let text = format!("learning_rate = 1e-3\nepochs = 2\ntokens_per_step = {budget}");
+        let order = Order::new(&trees, &toy::settings(&text), Seed(4));
+        let windows: Vec<_> = (0..order.steps()).map(|step| order.window(step).unwrap()).collect();
+        assert_eq!(order.window(order.steps()), None);
+        for epoch in 0..2 {
+            let units = windows.iter().filter(|window| window.epoch == epoch).flat_map(|window| window.units.clone());
+            let mut units: Vec<usize> = units.collect();
+            units.sort_unstable();
+            assert_eq!(units, (0..11).collect::<Vec<_>>());
+        }
+        let tokens = |units: &[usize]| units.iter().map(|&unit| trees[unit].packed_tokens()).sum::<usize>();
+        assert!(windows.iter().all(|window| tokens(&window.units) <= budget || window.units.len() == 1));
+        let full = |pair: &[topalign::train::Window]| {
+            pair[0].epoch != pair[1].epoch || tokens(&pair[0].units) + tokens(&pair[1].units[..1]) > budget
+        };
+        assert!(windows.windows(2).all(full), "no step leaves out a row that would have fitted");
+        assert!((order.epochs_after(order.steps()) - 2.0).abs() < 1e-12);
+        let cut = Order::new(&trees, &toy::settings(&format!("{text}\nmax_steps = 1")), Seed(4));
+        assert_eq!((cut.steps(), cut.window(0)), (1, order.window(0)));
+    }
+}
+
+#[test]
+fn weight_decay_is_for_matrices_by_name_and_never_for_norms_and_biases() {
+    use topalign::train::DecayGroup::{Decayed, Plain};
+    let cases = [
+        ("model.layers.0.self_attn.q_proj.weight", 2, Decayed),
+        ("model.embed_tokens.weight", 2, Decayed),
+        ("base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, Decayed),
+        ("model.layers.0.input_layernorm.weight", 1, Plain),
+        ("model.layers.0.self_attn.q_norm.weight", 2, Plain),
+        ("model.norm.weight", 1, Plain),
+        ("model.layers.0.self_attn.q_proj.bias", 1, Plain),
+        ("a.bias", 2, Plain),
+    ];
+    for (name, rank, group) in cases {
+        assert_eq!(topalign::train::DecayGroup::of(name, rank), group, "{name}");
+    }
+}
