@@ -12,6 +12,7 @@ tokenizer), and
 The loss is the mean over the answers' tokens of all rows. AdamW decays matrices only; gradients are clipped to norm 1.
 """
 
+import copy
 import json
 import shutil
 import sys
@@ -151,9 +152,11 @@ def make(name, kind, config):
     model = fresh()
     randomise(model)
     if name.endswith("bf16"):
-        model = model.bfloat16()
-        model.save_pretrained(folder, max_shard_size="20KB")
-        model = model.float()
+        # Only the weights are rounded: the model's own table of frequencies stays f32.
+        copy.deepcopy(model).bfloat16().save_pretrained(folder, max_shard_size="20KB")
+        with torch.no_grad():
+            for each in model.parameters():
+                each.copy_(each.bfloat16())
     else:
         model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
