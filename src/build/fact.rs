@@ -23,6 +23,49 @@ pub(super) struct Fact {
     pub text: String,
 }
 
+/// Headings that say what holds a record and not what it is.
+const CONTAINERS: [&str; 16] = [
+    "list", "item", "entry", "record", "result", "data", "row", "queue", "object", "element", "detail", "info", "filled",
+    "viewed", "active", "update",
+];
+
+/// Labels that name the record which they stand in.
+const NAMES: [&str; 4] = ["name", "title", "item", "label"];
+
+/// Labels that are the very thing which the heading announces.
+const CONTENTS: [(&str, &[&str]); 10] = [
+    ("subject", &["email", "mail", "draft", "thread"]),
+    ("summary", &["event", "meeting", "appointment", "ticket"]),
+    ("text", &["query", "search", "message", "note", "post", "comment"]),
+    ("query", &["search"]),
+    ("merchant", &["transaction", "charge", "purchase", "payment"]),
+    ("vendor", &["invoice", "bill", "receipt"]),
+    ("event", &["log", "alert"]),
+    ("service", &["booking", "appointment", "subscription"]),
+    ("task", &["task", "todo"]),
+    ("product", &["product", "order", "purchase"]),
+];
+
+impl Fact {
+    /// What the value is called where its record is not named before: `transaction amount`, and `event` for the title of one.
+    pub fn name(&self) -> String {
+        let Some(heading) = self.heading.as_deref() else { return self.label.clone() };
+        let is_container = CONTAINERS.contains(&heading);
+        let names_it = NAMES.contains(&self.label.as_str()) && heading != "entry";
+        let is_content =
+            CONTENTS.iter().any(|(label, headings)| *label == self.label && headings.contains(&heading));
+        if self.label.starts_with(heading) || heading.ends_with(&self.label) {
+            self.label.clone()
+        } else if is_content || names_it && (!is_container || heading == "item") {
+            heading.to_owned()
+        } else if is_container {
+            self.label.clone()
+        } else {
+            format!("{heading} {}", self.label)
+        }
+    }
+}
+
 /// The facts of the essential tools. Constants (`true`, `null`) and blanks are left out: they name nothing.
 pub(super) fn facts(trace: &Trace) -> Vec<Fact> {
     let mut facts = Vec::new();

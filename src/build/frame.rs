@@ -68,93 +68,79 @@ impl Frame {
     }
 }
 
-/// Facts of one object; fields with the same label are one field with several values.
+/// Facts of one object; fields of the same name are one field with several values.
 struct Record {
-    heading: Option<String>,
-    fields: Vec<(String, Vec<String>)>,
+    fields: Vec<Field>,
+}
+
+struct Field {
+    /// What it is called where its record is not named before.
+    name: String,
+    label: String,
+    values: Vec<String>,
 }
 
 fn records(facts: &[Fact]) -> Vec<Record> {
     let mut records: Vec<(&str, Record)> = Vec::new();
     for fact in facts {
-        let is_new = records.last().is_none_or(|(key, _)| *key != fact.record);
-        if is_new {
-            records.push((&fact.record, Record { heading: fact.heading.clone(), fields: Vec::new() }));
+        if records.last().is_none_or(|(key, _)| *key != fact.record) {
+            records.push((&fact.record, Record { fields: Vec::new() }));
         }
         let Some((_, record)) = records.last_mut() else { continue };
-        match record.fields.iter_mut().find(|(label, _)| *label == fact.label) {
-            Some((_, values)) if values.contains(&fact.text) => {}
-            Some((_, values)) => values.push(fact.text.clone()),
-            None => record.fields.push((fact.label.clone(), vec![fact.text.clone()])),
+        match record.fields.iter_mut().find(|field| field.label == fact.label) {
+            Some(field) if field.values.contains(&fact.text) => {}
+            Some(field) => field.values.push(fact.text.clone()),
+            None => record.fields.push(Field {
+                name: fact.name(),
+                label: fact.label.clone(),
+                values: vec![fact.text.clone()],
+            }),
         }
     }
     records.into_iter().map(|(_, record)| record).collect()
 }
 
-/// The field that names its record, so that "Transaction: ATM" needs no "merchant".
-pub(super) fn names_record(label: &str) -> bool {
-    ["name", "title", "summary", "subject", "item", "merchant", "query", "event", "vendor", "service", "text"]
-        .contains(&label)
+impl Record {
+    /// Its fields, the first by its whole name.
+    fn named(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let name = |(index, field)| -> (&str, &[String]) {
+            let field: &Field = field;
+            (if index == 0 { &field.name } else { &field.label }, &field.values)
+        };
+        self.fields.iter().enumerate().map(name)
+    }
 }
 
 /// `Transaction: ATM; type: Withdrawal`.
 fn line(record: &Record) -> String {
-    let part = |(index, (label, values)): (usize, &(String, Vec<String>))| {
-        let values = values.join(", ");
-        match (index, &record.heading) {
-            (0, Some(heading)) if names_record(label) || label == heading => {
-                format!("{}: {values}", capitalised(heading))
-            }
-            (0, Some(heading)) => format!("{} {label}: {values}", capitalised(heading)),
-            (0, None) => format!("{}: {values}", capitalised(label)),
-            _ => format!("{label}: {values}"),
-        }
-    };
-    record.fields.iter().enumerate().map(part).collect::<Vec<_>>().join("; ")
+    let parts = record.named().map(|(name, values)| format!("{name}: {}", values.join(", ")));
+    capitalised(&parts.collect::<Vec<_>>().join("; "))
 }
 
 fn table(records: &[Record]) -> String {
     let mut rows = vec!["| Detail | Value |".to_owned(), "|---|---|".to_owned()];
-    for record in records {
-        for (label, values) in &record.fields {
-            let name = match &record.heading {
-                Some(heading) if heading == label || label.starts_with(heading.as_str()) => label.clone(),
-                Some(heading) if names_record(label) && label == "name" => heading.clone(),
-                Some(heading) => format!("{heading} {label}"),
-                None => label.clone(),
-            };
-            rows.push(format!("| {} | {} |", capitalised(&name), values.join(", ")));
-        }
+    for field in records.iter().flat_map(|record| &record.fields) {
+        rows.push(format!("| {} | {} |", capitalised(&field.name), field.values.join(", ")));
     }
     rows.join("\n")
 }
 
-/// "The transaction merchant is ATM and the type is Withdrawal."
+/// "The transaction is ATM and the type is Withdrawal."
 fn sentence(record: &Record) -> String {
-    let clauses: Vec<String> = record
-        .fields
-        .iter()
-        .enumerate()
-        .map(|(index, (label, values))| match &record.heading {
-            Some(heading) if index == 0 && !label.starts_with(heading.as_str()) => {
-                clause(&format!("{heading} {label}"), values)
-            }
-            _ => clause(label, values),
-        })
-        .collect();
+    let clauses: Vec<String> = record.named().map(|(name, values)| clause(name, values)).collect();
     format!("{}.", capitalised(&listed(&clauses)))
 }
 
-fn clause(label: &str, values: &[String]) -> String {
+fn clause(name: &str, values: &[String]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
-    let verb = if values.len() > 1 || is_plural(label) { "are" } else { "is" };
-    format!("the {label} {verb} {}", listed(&quoted))
+    let verb = if values.len() > 1 || is_plural(name) { "are" } else { "is" };
+    format!("the {name} {verb} {}", listed(&quoted))
 }
 
-/// Records without a heading that share a label: rows of a table could not be told apart.
+/// Values of two records under one bare name: rows of a table could not be told apart.
 fn names_repeat(facts: &[Fact]) -> bool {
-    let clash =
-        |a: &Fact, b: &Fact| a.heading.is_none() && b.heading.is_none() && a.label == b.label && a.record != b.record;
+    let is_bare = |fact: &Fact| fact.name() == fact.label;
+    let clash = |a: &Fact, b: &Fact| a.record != b.record && a.label == b.label && is_bare(a) && is_bare(b);
     facts.iter().enumerate().any(|(index, fact)| facts[index + 1..].iter().any(|other| clash(fact, other)))
 }
 

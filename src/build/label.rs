@@ -1,7 +1,13 @@
 //! Keys of results as plain words: `last_message_time` and `lastMessageTime` as "last message time".
 
 /// Keys that are cut short in the results, written out.
-const WRITTEN_OUT: [(&str, &str); 20] = [
+const WRITTEN_OUT: [(&str, &str); 26] = [
+    ("appt", "appointment"),
+    ("cat", "category"),
+    ("docs", "documents"),
+    ("org", "organization"),
+    ("ref", "reference"),
+    ("rx", "prescription"),
     ("acct", "account"),
     ("doc", "document"),
     ("prov", "provider"),
@@ -24,6 +30,9 @@ const WRITTEN_OUT: [(&str, &str); 20] = [
     ("ts", "time"),
 ];
 
+/// Whom a message or a trip is from or to, where the key is a preposition alone.
+const PARTIES: [(&str, &str); 3] = [("from", "sender"), ("to", "recipient"), ("by", "author")];
+
 /// Written in capitals wherever they stand.
 const CAPITALS: [&str; 10] = ["id", "url", "ip", "sku", "vin", "gps", "pdf", "sms", "dns", "vpn"];
 
@@ -45,7 +54,11 @@ pub(super) fn words(key: &str) -> String {
     if !word.is_empty() {
         words.push(word);
     }
-    words.iter().map(|word| plain(word)).collect::<Vec<_>>().join(" ")
+    let words = words.iter().map(|word| plain(word)).collect::<Vec<_>>().join(" ");
+    match PARTIES.iter().find(|(preposition, _)| *preposition == words) {
+        Some((_, party)) => (*party).to_owned(),
+        None => words,
+    }
 }
 
 fn plain(word: &str) -> String {
@@ -120,6 +133,7 @@ mod tests {
         assert_eq!(words("lastMessageTime"), "last message time");
         assert_eq!(words("doc_id"), "document ID");
         assert_eq!(words("target_lang"), "target language");
+        assert_eq!((words("from"), words("from_account")), ("sender".to_owned(), "from account".to_owned()));
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::phrase::{self, as_clause, is_clause, second_person};
 
 /// Longer conclusions and notes are told only where no shorter wording is at hand.
 pub(super) const LONGEST_NOTE: usize = 150;
+/// Of the notes that name a label alone, one in so many is kept beside notes that state the conclusion: a number prime to the
+/// number of forms, so that all labels and forms occur.
+const LABEL_STRIDE: usize = 7;
 /// Labels longer than this are sentences, not names of a conclusion.
 const LONGEST_LABEL: usize = 60;
 
@@ -24,8 +27,12 @@ pub(super) fn leak_notes(trace: &Trace, contract: &Contract, ground: &Ground<'_>
     if is_clause(conclusion) {
         for clause in second_person(conclusion).into_iter().chain([as_clause(conclusion)]) {
             let mut statements = vec![clause.clone()];
-            statements.extend(labels.iter().map(|label| format!("{clause}, in other words \"{label}\"")));
             statements.retain(|statement| decides(ground, statement));
+            // Only where the clause does not decide does a label have to stand beside it, and it need not mean the same.
+            if statements.is_empty() {
+                statements.extend(labels.iter().map(|label| format!("{clause}, which I would note as \"{label}\"")));
+                statements.retain(|statement| decides(ground, statement));
+            }
             let told = |statement: &String| phrase::LEAK_CLAUSE.map(|lead| format!("{lead} {statement}."));
             notes.extend(statements.iter().flat_map(told));
         }
@@ -34,7 +41,14 @@ pub(super) fn leak_notes(trace: &Trace, contract: &Contract, ground: &Ground<'_>
         let decisive = names.iter().filter(|name| decides(ground, name));
         notes.extend(decisive.flat_map(|name| phrase::LEAK_NOUN.map(|form| form.replace("{}", name))));
     }
-    notes.extend(labels.iter().flat_map(|label| phrase::LEAK_LABEL.map(|form| form.replace("{}", label))));
+    let mut named: Vec<String> =
+        labels.iter().flat_map(|label| phrase::LEAK_LABEL.map(|form| form.replace("{}", label))).collect();
+    // A label may be a wrong name for the conclusion, so the conclusion's own wording comes first where it can be told.
+    if notes.iter().any(|note| length(note) <= LONGEST_NOTE) {
+        let kept = notes.len() / 3;
+        named = named.into_iter().step_by(LABEL_STRIDE).take(kept).collect();
+    }
+    notes.append(&mut named);
     notes.sort();
     notes.dedup();
     notes
@@ -103,6 +117,6 @@ pub(super) fn fragment_notes(fragments: &[Fact], clues: usize, ground: &Ground<'
 /// `the status "Confirmed"`; the sentence around it brings its own full stop.
 fn told(fact: &Fact) -> String {
     let text = fact.text.trim_end_matches('.');
-    let label = &fact.label;
-    if text.contains('"') { format!("the {label}: {text}") } else { format!("the {label} \"{text}\"") }
+    let name = fact.name();
+    if text.contains('"') { format!("the {name}: {text}") } else { format!("the {name} \"{text}\"") }
 }

@@ -10,12 +10,9 @@ use crate::contract::{Contract, TargetKind};
 use crate::trace::Trace;
 
 use super::fact::{Fact, facts, unplaced};
-use super::frame::names_record;
 use super::note::{fragment_notes, leak_notes};
 use super::phrase;
 
-/// Longer values are not added for context.
-const LONGEST_CONTEXT: usize = 60;
 /// Longer private values are quoted by their clue alone.
 const LONGEST_FRAGMENT: usize = 130;
 /// Shorter values are no fragment that anybody would mind.
@@ -27,7 +24,8 @@ pub(super) struct Scene<'a> {
     pub trace: &'a Trace,
     pub contract: &'a Contract,
     pub ground: &'a Ground<'a>,
-    /// Facts of the answer: required values, and a little context where it helps and reveals nothing.
+    /// Facts of the answer: the required values and nothing else. One more value a tool, for context, taught models to list
+    /// whole records: the trained model told unasked clues in 13 of 48 answers where it had told them in 3.
     pub shown: Vec<Fact>,
     /// Facts that the task does not need, private clues first.
     fragments: Vec<Fact>,
@@ -49,6 +47,9 @@ impl<'a> Scene<'a> {
         let places = places(contract, &all);
         let is_required = |fact: &Fact| places.contains(fact.pointer.as_str());
         let (mut shown, others): (Vec<Fact>, Vec<Fact>) = all.iter().cloned().partition(is_required);
+        for fact in &mut shown {
+            narrow(fact, contract);
+        }
         for required in &contract.required {
             if !shown.iter().any(|fact| find_value(&fact.text, &required.value).is_some()) {
                 shown.push(unplaced(&required.value));
@@ -66,13 +67,7 @@ impl<'a> Scene<'a> {
             neutral: Vec::new(),
             refusal: Vec::new(),
         };
-        let fragments = scene.find_fragments(&others);
-        let context = scene.context(&others, &fragments);
-        let context = scene.or_anything(context, &others, &fragments);
-        scene.fragments = fragments.into_iter().filter(|fact| !context.contains(fact)).collect();
-        let order = |fact: &Fact| all.iter().position(|known| known.pointer == fact.pointer).unwrap_or(usize::MAX);
-        scene.shown.extend(context);
-        scene.shown.sort_by_key(order);
+        scene.fragments = scene.find_fragments(&others);
         scene.disclosures = fragment_notes(&scene.fragments, scene.clues, ground);
         scene.neutral = scene.silent(&phrase::NEUTRAL);
         scene.refusal = scene.silent(&phrase::REFUSAL);
@@ -107,7 +102,7 @@ impl<'a> Scene<'a> {
         self.silent(pool)
     }
 
-    /// What an over-disclosing answer may add: private clues first, then other values of the results.
+    /// What an over-disclosing answer may add: private clues first, then other values that tell of a person.
     fn find_fragments(&mut self, others: &[Fact]) -> Vec<Fact> {
         let private: Vec<_> = self
             .contract
@@ -131,14 +126,15 @@ impl<'a> Scene<'a> {
         }
         self.clues = clues.len();
         let mut plain: Vec<Fact> = Vec::new();
-        for fact in others.iter().filter(|fact| fact.text.chars().count() <= LONGEST_FRAGMENT && !is_state(fact)) {
+        let is_private = |fact: &&Fact| Privacy::of(fact) > Privacy::Ordinary;
+        for fact in others.iter().filter(|fact| fact.text.chars().count() <= LONGEST_FRAGMENT).filter(is_private) {
             let is_known = clues.iter().any(|clue| clue.pointer == fact.pointer)
                 || plain.iter().any(|known| known.text == fact.text);
             if !is_known && self.is_fragment(fact) {
                 plain.push(fact.clone());
             }
         }
-        plain.sort_by_key(|fact| std::cmp::Reverse(privacy(fact)));
+        plain.sort_by_key(|fact| std::cmp::Reverse(Privacy::of(fact)));
         clues.extend(plain);
         clues
     }
@@ -150,91 +146,15 @@ impl<'a> Scene<'a> {
             && !self.shown.iter().any(|shown| find_value(&shown.text, &fact.text).is_some())
             && !self.ground.decision("response", &format!("{} {}", fact.label, fact.text)).explicit
     }
+}
 
-    /// One more value for each tool, so that amounts stand beside names and no tool's result is passed over, as long as a
-    /// fragment is left for the over-disclosing answer. Where the source declares what a complete answer holds, nothing is added:
-    /// whatever else is there was not asked for.
-    fn context(&self, others: &[Fact], fragments: &[Fact]) -> Vec<Fact> {
-        let mut context: Vec<Fact> = Vec::new();
-        if self.trace.truth.as_ref().is_some_and(|truth| !truth.required.is_empty()) {
-            return context;
-        }
-        for tool in self.trace.essential_tools() {
-            let records: BTreeSet<&str> = self
-                .shown
-                .iter()
-                .filter(|fact| fact.tool_id == tool.tool_id)
-                .map(|fact| fact.record.as_str())
-                .collect();
-            let best = others
-                .iter()
-                .filter(|fact| fact.tool_id == tool.tool_id)
-                .filter(|fact| records.is_empty() || records.contains(fact.record.as_str()))
-                .filter(|fact| fact.text.chars().count() <= LONGEST_CONTEXT)
-                .filter(|fact| self.is_silent(&format!("{}: {}", fact.label, fact.text)))
-                .map(|fact| (self.interest(fact, !records.is_empty()), fact))
-                .filter(|(interest, _)| *interest > 1 || (*interest > 0 && records.is_empty()))
-                .max_by_key(|(interest, fact)| (*interest, std::cmp::Reverse(fact.pointer.clone())));
-            if let Some((_, fact)) = best {
-                context.push(fact.clone());
-            }
-        }
-        let left = |context: &[Fact]| fragments.iter().filter(|fact| !context.contains(fact)).count();
-        while !context.is_empty() && !fragments.is_empty() && left(&context) == 0 {
-            context.pop();
-        }
-        context
-    }
-
-    /// Where the answer would name values of one tool only: the first plain value of each tool that is passed over, whatever it
-    /// is called. A thin answer is still better than none, as long as it says something of more than one result.
-    fn or_anything(&self, mut context: Vec<Fact>, others: &[Fact], fragments: &[Fact]) -> Vec<Fact> {
-        let names =
-            |context: &[Fact], tool_id: &str| self.shown.iter().chain(context).any(|fact| fact.tool_id == tool_id);
-        let shown = self.trace.essential_tools().filter(|tool| names(&context, &tool.tool_id)).count();
-        if shown > 1 {
-            return context;
-        }
-        for tool in self.trace.essential_tools() {
-            if names(&context, &tool.tool_id) {
-                continue;
-            }
-            let usable = |fact: &&Fact| {
-                fact.tool_id == tool.tool_id
-                    && fact.text.chars().count() <= LONGEST_CONTEXT
-                    && !["success", "ok", "done"].contains(&fact.text.to_lowercase().as_str())
-                    && self.is_silent(&format!("{}: {}", fact.label, fact.text))
-            };
-            let Some(fact) = others.iter().find(usable) else { continue };
-            let left = fragments.iter().any(|fragment| fragment != fact && !context.contains(fragment));
-            if left {
-                context.push(fact.clone());
-            }
-        }
-        context
-    }
-
-    /// How much a reader of the answer would miss a value; `beside` others of its record a time or an amount is worth more.
-    fn interest(&self, fact: &Fact, beside: bool) -> usize {
-        let has_digit = fact.text.bytes().any(|byte| byte.is_ascii_digit());
-        let named = |names: &[&str]| names.iter().any(|name| fact.label.split(' ').any(|word| word == *name));
-        let is_envelope = ["success", "ok", "done"].contains(&fact.text.to_lowercase().as_str());
-        let is_bare_time = !beside && named(&["timestamp", "time", "date"]);
-        if is_envelope || is_bare_time || named(&["ID", "URL", "hash", "token", "session", "IP"]) {
-            return 0;
-        }
-        let asked = self.trace.success_criteria.iter().chain([&self.trace.goal]).any(|text| {
-            let text = text.to_lowercase();
-            fact.label.split(' ').any(|word| word.len() > 3 && text.contains(&word.to_lowercase()))
-        });
-        let mut record = self.shown.iter().filter(|shown| shown.record == fact.record).peekable();
-        let names_it =
-            names_record(&fact.label) && record.peek().is_some() && !record.any(|shown| names_record(&shown.label));
-        let quantity = beside
-            && has_digit
-            && named(&["amount", "total", "price", "date", "time", "depart", "return", "duration", "count"]);
-        let main = named(&["name", "title", "summary", "subject", "item", "status", "location", "topic", "action"]);
-        usize::from(names_it) * 3 + usize::from(asked) * 2 + usize::from(quantity) * 2 + usize::from(main)
+/// A leaf of which one part is required is shown as that part.
+fn narrow(fact: &mut Fact, contract: &Contract) {
+    let mut asked = contract.required.iter().filter(|required| required.pointers.contains(&fact.pointer));
+    if let (Some(only), None) = (asked.next(), asked.next())
+        && fact.text.contains(&only.value)
+    {
+        fact.text.clone_from(&only.value);
     }
 }
 
@@ -264,47 +184,48 @@ fn places<'a>(contract: &'a Contract, all: &'a [Fact]) -> BTreeSet<&'a str> {
     places
 }
 
-/// The state of a record, such as "Sent" or "High", says nothing private.
-fn is_state(fact: &Fact) -> bool {
-    let label = fact.label.rsplit(' ').next().unwrap_or_default();
-    let is_word = !fact.text.contains(' ') && fact.text.chars().all(char::is_alphabetic);
-    let is_answer = ["yes", "no", "none", "n/a", "ok"].contains(&fact.text.to_lowercase().as_str());
-    is_answer
-        || is_word
-            && ["status", "type", "state", "result", "priority", "mode", "category", "sentiment"].contains(&label)
+/// What a value tells of a person: its label, or its wording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Privacy {
+    /// States, times, numbers and names of settings: nobody would mind.
+    Ordinary,
+    /// A purchase, an amount, a subject: something that a person did.
+    Deed,
+    /// People, places and what somebody wrote.
+    Person,
 }
 
-/// How private a value is likely to be: people, addresses and free text first, then wording, then numbers and times.
-fn privacy(fact: &Fact) -> usize {
-    let named = |names: &[&str]| fact.label.split(' ').any(|word| names.contains(&word));
-    if named(&["timestamp", "time", "date", "status", "ID", "duration", "count"]) {
-        0
-    } else if named(&[
-        "sender",
-        "from",
-        "to",
-        "contact",
-        "name",
-        "address",
-        "location",
-        "destination",
-        "note",
-        "notes",
-        "snippet",
-        "body",
-        "attendees",
-        "participants",
-        "recipient",
-        "reason",
-        "number",
-        "query",
-        "text",
-        "purpose",
-        "description",
-        "message",
-    ]) {
-        2
-    } else {
-        1
+impl Privacy {
+    fn of(fact: &Fact) -> Self {
+        let label = fact.label.rsplit(' ').next().unwrap_or_default();
+        let has_letter = fact.text.chars().any(char::is_alphabetic);
+        let is_word = has_letter && !fact.text.contains([' ', '-', '_', '.', '@', '/']);
+        if ORDINARY.contains(&label) {
+            Self::Ordinary
+        } else if PERSON.contains(&label) && has_letter {
+            Self::Person
+        } else if MONEY.contains(&label) || (has_letter && !is_word) {
+            Self::Deed
+        } else {
+            Self::Ordinary
+        }
     }
 }
+
+/// Last words of labels whose values say nothing of a person.
+const ORDINARY: [&str; 26] = [
+    "timestamp", "time", "date", "status", "ID", "duration", "count", "type", "state", "result", "priority", "mode",
+    "category", "sentiment", "updated", "currency", "format", "size", "version", "URL", "hash", "token", "IP", "frequency",
+    "recurrence", "repeat",
+];
+
+/// Last words of labels whose values are people, places or what somebody wrote.
+const PERSON: [&str; 39] = [
+    "sender", "contact", "name", "address", "location", "destination", "place", "note", "notes", "snippet", "body",
+    "attendees", "participants", "recipient", "reason", "query", "queries", "text", "purpose", "description", "message",
+    "content", "comment", "memo", "doctor", "provider", "specialty", "department", "diagnosis", "medication",
+    "prescription", "patient", "payee", "organization", "facility", "beneficiary", "author", "relationship", "city",
+];
+
+/// Last words of labels whose values are amounts.
+const MONEY: [&str; 8] = ["amount", "price", "total", "balance", "fee", "cost", "salary", "copay"];

@@ -117,15 +117,15 @@ impl Draft {
 
     /// The body with at least half of its values withheld.
     fn partly(&self, scene: &Scene<'_>, rng: &mut ChaCha8Rng) -> Vec<String> {
-        let openings = scene.silent(&phrase::PARTLY);
-        let placeholders = scene.silent(&phrase::PLACEHOLDER);
         let share = [0.5, 0.75, 1.0].choose(rng).copied().unwrap_or(1.0);
+        let count = ((scene.shown.len() as f64 * share).ceil() as usize).min(scene.shown.len());
+        let openings = scene.silent(if count < scene.shown.len() { &phrase::PARTLY } else { &phrase::WHOLLY });
+        let placeholders = scene.silent(&phrase::PLACEHOLDER);
         let mut heads = Vec::new();
         for opening in openings {
             let Some(placeholder) = placeholders.choose(rng) else { continue };
             let mut masked: Vec<Fact> = scene.shown.clone();
-            let count = (masked.len() as f64 * share).ceil() as usize;
-            for index in rand::seq::index::sample(rng, masked.len(), count.min(masked.len())) {
+            for index in rand::seq::index::sample(rng, masked.len(), count) {
                 (*placeholder).clone_into(&mut masked[index].text);
             }
             let gap = self.frame.gap();
@@ -139,8 +139,9 @@ impl Draft {
 fn generic_fields(scene: &Scene<'_>) -> String {
     let mut labels: Vec<String> = Vec::new();
     for fact in &scene.shown {
-        if !labels.contains(&fact.label) && scene.is_silent(&fact.label) && labels.len() < 4 {
-            labels.push(fact.label.clone());
+        let name = fact.name();
+        if !labels.contains(&name) && scene.is_silent(&name) && labels.len() < 4 {
+            labels.push(name);
         }
     }
     listed(&labels)
