@@ -16,6 +16,7 @@ pub mod dataset;
 pub mod endpoint;
 pub mod error;
 pub mod evaluate;
+pub mod export;
 pub mod exposure;
 pub mod generate;
 pub mod guard;

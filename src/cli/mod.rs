@@ -9,6 +9,7 @@ mod contract;
 mod dpo;
 mod endpoint;
 mod evaluate;
+mod export;
 mod exposure;
 mod generate;
 mod import;
@@ -106,6 +107,8 @@ enum Command {
     Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
     Merge(merge::Arguments),
+    /// Data and settings for other trainers.
+    Export(export::Arguments),
     /// Check a recipe and print what it means.
     Validate(validate::Arguments),
     /// Render the page of a finished run.
@@ -136,6 +139,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Session(arguments) => session::run(arguments, console),
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
+        Command::Export(arguments) => export::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),
     }

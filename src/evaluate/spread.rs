@@ -160,9 +160,9 @@ mod tests {
 
     #[test]
     fn a_system_that_a_variation_does_not_change_stands_once() {
-        let runs = [run("full", 1, "base", Some(0.25)), run("half", 1, "base", Some(0.25)), run("half", 1, "dpo", Some(0.5))];
-        let told: Vec<(String, String)> =
-            spread(&runs).into_iter().map(|row| (row.variation, row.system)).collect();
+        let runs =
+            [run("full", 1, "base", Some(0.25)), run("half", 1, "base", Some(0.25)), run("half", 1, "dpo", Some(0.5))];
+        let told: Vec<(String, String)> = spread(&runs).into_iter().map(|row| (row.variation, row.system)).collect();
         let expected = [("full", "base"), ("half", "dpo")].map(|(one, two)| (one.to_owned(), two.to_owned()));
         assert_eq!(told, expected);
     }

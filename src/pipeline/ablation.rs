@@ -15,12 +15,7 @@ use crate::run::atomic;
 ///
 /// # Errors
 /// What a run returns; what was complete stays.
-pub fn ablate(
-    ablation: &Ablation,
-    overrides: &[String],
-    folder: &Path,
-    announce: fn(&str),
-) -> Result<Vec<Spread>> {
+pub fn ablate(ablation: &Ablation, overrides: &[String], folder: &Path, announce: fn(&str)) -> Result<Vec<Spread>> {
     let mut runs = Vec::new();
     let mut before: Option<&Variation> = None;
     for variation in &ablation.variations {

@@ -27,9 +27,7 @@ pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 pub(crate) use endpoint::read_endpoint;
 pub(crate) use section::Section;
-use settings::{
-    Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings, Share,
-};
+use settings::{Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings, Share};
 
 /// A whole recipe, resolved: no default left implicit.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -211,6 +211,8 @@ pub struct DpoSettings {
     pub chosen_weight: NonNegative,
     /// Weights by kind of pair; absent counts every pair alike.
     pub kind_weights: Option<KindWeights>,
+    /// The kinds of pairs that are trained on; absent takes every pair.
+    pub kinds: Option<Vec<PairKind>>,
 }
 
 impl DpoSettings {
@@ -222,6 +224,7 @@ impl DpoSettings {
             beta: super::settings::defaults::BETA,
             chosen_weight: NonNegative::ZERO,
             kind_weights: None,
+            kinds: None,
         }
     }
 }
@@ -244,6 +247,8 @@ struct Written {
     undesirable_weight: Option<Positive>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chosen_weight: Option<NonNegative>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kinds: Option<Vec<PairKind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind_weights: Option<KindWeights>,
 }
@@ -276,6 +281,7 @@ impl From<DpoSettings> for Written {
             undesirable_weight,
             chosen_weight: has_chosen_term.then_some(settings.chosen_weight),
             kind_weights: settings.kind_weights,
+            kinds: settings.kinds,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::settings::{
     AdapterScaling, DpoSettings, Export, KindWeights, LoraSettings, LossName, NonNegative, Positive, PreferenceLoss,
     Projection, SftSettings, Share, Smoothing, StepSize, TrainSettings, defaults,
 };
+use crate::dataset::PairKind;
 use crate::error::Fault;
 
 pub(super) fn read_lora(table: Table, faults: &mut Vec<Fault>) -> Option<LoraSettings> {
@@ -81,16 +82,20 @@ pub(super) fn read_sft(table: Table, faults: &mut Vec<Fault>) -> Option<SftSetti
 
 pub(super) fn read_dpo(table: Table, faults: &mut Vec<Fault>) -> Option<DpoSettings> {
     let mut section = Section::new("dpo", table, faults);
-    let kinds = section.table("kind_weights");
+    let weights = section.table("kind_weights");
     let train = read_train("dpo", &mut section);
     let loss: LossName = section.take_or("loss", LossName::default());
     let usual_beta = if loss == LossName::Simpo { defaults::SIMPO_BETA } else { defaults::BETA };
     let beta = section.take_or("beta", usual_beta);
     let loss = read_loss(loss, &mut section);
     let chosen_weight = only_for(CHOSEN_WEIGHT, loss.name(), &mut section).unwrap_or(NonNegative::ZERO);
+    let kinds: Option<Vec<PairKind>> = section.take("kinds");
+    if kinds.as_ref().is_some_and(Vec::is_empty) {
+        section.fault(Fault::new("`dpo.kinds` names no kind of pair").hint("leave it out to train on every pair"));
+    }
     section.finish();
-    let kind_weights = kinds.map(|table| read_kind_weights(table, faults));
-    Some(DpoSettings { train: train?, loss, beta, chosen_weight, kind_weights })
+    let kind_weights = weights.map(|table| read_kind_weights(table, faults));
+    Some(DpoSettings { train: train?, loss, beta, chosen_weight, kind_weights, kinds })
 }
 
 /// A key and the losses that honour it.

@@ -24,7 +24,9 @@ pub fn ablation_table(rows: &[Spread]) -> String {
         ]
     }));
     let mut text = align(&table);
-    text.push_str("percent, mean over seeds [least, greatest]; over-disclosing: answers; H interval: mean width within a seed\n");
+    text.push_str(
+        "percent, mean over seeds [least, greatest]; over-disclosing: answers; H interval: mean width within a seed\n",
+    );
     text
 }
 

@@ -122,7 +122,9 @@ fn an_ablation_runs_each_variation_and_seed_and_makes_equal_stages_once() {
     let table: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
     let rows = table.as_array().unwrap();
     let has = |variation: &str, system: &str| {
-        rows.iter().any(|row| row["variation"] == variation && row["system"] == system && row["seeds"].as_array().unwrap().len() == 2)
+        rows.iter().any(|row| {
+            row["variation"] == variation && row["system"] == system && row["seeds"].as_array().unwrap().len() == 2
+        })
     };
     assert!(has("full", "dpo") && has("full", "sft") && has("full", "base"), "{table}");
     assert!(!rows.iter().any(|row| row["variation"] == "dpo-only" && row["system"] == "sft"), "{table}");
@@ -197,4 +199,53 @@ fn every_command_has_help() {
         assert!(help.contains(command), "{command}");
         assert!(topalign(&[command, "--help"], folder.path()).status.success(), "{command}");
     }
+}
+
+#[test]
+fn a_recipe_is_handed_over_to_trl_with_its_settings_and_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let recipe = tiny_recipe(here);
+    let fixed = std::fs::read_to_string(&recipe).unwrap().replace("[model.lora]", "[model.lora]\ndropout = 0.0");
+    std::fs::write(&recipe, fixed).unwrap();
+    let data = here.join("data");
+    std::fs::create_dir(&data).unwrap();
+    let turn = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
+    let row = serde_json::json!({"messages": [turn("user", "how much?"), turn("assistant", "$5")], "trace_id": "t"});
+    let pair = |kind: &str| {
+        serde_json::json!({"prompt": [turn("user", "how much?")], "chosen": [turn("assistant", "$5")],
+            "rejected": [turn("assistant", "no")], "kind": kind, "trace_id": "t"})
+    };
+    std::fs::write(data.join("sft.jsonl"), format!("{row}\n")).unwrap();
+    std::fs::write(data.join("dpo.jsonl"), format!("{}\n{}\n", pair("over-refusal"), pair("explicit-leak"))).unwrap();
+    let export = ["export", "trl", "tiny.toml", "--data", "data", "--out", "trl"];
+    assert_fails(&export, here, 2, &["TRL cannot train from this model", "scratch", "--model"]);
+    assert!(!here.join("trl").exists());
+    let with_model = [&export[..], &["--model", "org/model"]].concat();
+    let ran = topalign(&with_model, here);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let read = |file: &str| std::fs::read_to_string(here.join("trl").join(file)).unwrap();
+    let keys = |file: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
+        let pairs = read(file)
+            .lines()
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(key, value)| (key.to_owned(), serde_json::from_str(value).unwrap()))
+            .collect();
+        pairs
+    };
+    let (sft, dpo) = (keys("sft.yaml"), keys("dpo.yaml"));
+    assert_eq!(sft["learning_rate"], 1e-3);
+    assert_eq!((&sft["lora_r"], &sft["max_steps"]), (&4.into(), &3.into()));
+    // Two rows a step are two traces of two pairs each.
+    assert_eq!((&sft["gradient_accumulation_steps"], &dpo["gradient_accumulation_steps"]), (&2.into(), &4.into()));
+    assert_eq!((&sft["model_name_or_path"], &dpo["model_name_or_path"]), (&"org/model".into(), &"sft-merged".into()));
+    let first: serde_json::Value = serde_json::from_str(read("sft.jsonl").lines().next().unwrap()).unwrap();
+    assert_eq!(
+        first,
+        serde_json::json!({"prompt": [turn("user", "how much?")], "completion": [turn("assistant", "$5")]})
+    );
+    assert_eq!(read("dpo.jsonl").lines().count(), 2);
+    assert!(read("README.md").contains("topalign merge --model org/model --adapter sft --out sft-merged"));
+    let simpo = [&with_model[..], &["--set", "dpo.loss=simpo"]].concat();
+    assert_fails(&simpo, here, 2, &["`trl dpo` has no such loss", "simpo"]);
 }

@@ -188,6 +188,8 @@ fn a_setting_that_the_loss_does_not_honour_is_a_fault() {
         "export = \"best\"",
         "export = \"bets\"\nevaluate_every = 4",
         "[dpo.kind_weights]\nexplicit_leak = 2.0\nover-refusal = 0",
+        "kinds = []",
+        "kinds = [\"over-refusals\"]",
     ];
     let found: Vec<String> = lines.iter().map(|lines| dpo_faults(lines).join("; ")).collect();
     insta::assert_snapshot!(found.join("\n"), @r#"
@@ -206,6 +208,8 @@ fn a_setting_that_the_loss_does_not_honour_is_a_fault() {
     `dpo.export = "best"` needs `dpo.evaluate_every` | the loss on the held-out rows decides, so it must be computed during training
     `dpo.export` cannot be read: unknown variant `bets`, expected `last` or `best`, got `"bets"` | did you mean `best`?
     `dpo.kind_weights.over-refusal` must be above 0, got `0`; unknown key `dpo.kind_weights.explicit_leak` | did you mean `explicit-leak`?
+    `dpo.kinds` names no kind of pair | leave it out to train on every pair
+    `dpo.kinds` cannot be read: unknown variant `over-refusals`, expected one of `explicit-leak`, `over-disclosure`, `over-refusal`, got `["over-refusals"]` | did you mean `over-refusal`?
     "#);
 }
 
@@ -223,6 +227,7 @@ fn every_loss_reads_back_from_the_resolved_recipe_with_only_its_own_keys() {
             "patience",
         ),
         ("[dpo.kind_weights]\nover-refusal = 2.0", "over-disclosure"),
+        ("kinds = [\"over-disclosure\"]", "kinds"),
     ];
     for (lines, key) in cases {
         let text = format!(

@@ -53,7 +53,9 @@ fn the_fused_adapter_with_dropout_equals_the_composed_one_with_its_gradients() {
     let factors = mask.factors(&Device::Cpu).unwrap();
     let (fused, parts) = (leaves(), leaves());
     let pair = (fused[1].as_tensor(), fused[2].as_tensor());
-    let left = kernel::adapted_linear_with_dropout(&fused[0], &FrozenWeight::new(&weight), pair, 2.0, Arithmetic::F32, mask).unwrap();
+    let left =
+        kernel::adapted_linear_with_dropout(&fused[0], &FrozenWeight::new(&weight), pair, 2.0, Arithmetic::F32, mask)
+            .unwrap();
     let right = composed::adapted_linear_with_dropout(&parts[0], &weight, &parts[1], &parts[2], 2.0, &factors).unwrap();
     for (left, right) in flat(&left).iter().zip(flat(&right)) {
         assert!((left - right).abs() < 1e-4, "{left} {right}");
@@ -67,7 +69,10 @@ fn the_fused_adapter_with_dropout_equals_the_composed_one_with_its_gradients() {
         }
     }
     let narrow = Dropout::new(0.4, Seed(9), 2, (0..4).collect()).mask("q", 70);
-    assert!(kernel::adapted_linear_with_dropout(&fused[0], &FrozenWeight::new(&weight), pair, 2.0, Arithmetic::F32, narrow).is_err());
+    assert!(
+        kernel::adapted_linear_with_dropout(&fused[0], &FrozenWeight::new(&weight), pair, 2.0, Arithmetic::F32, narrow)
+            .is_err()
+    );
 }
 
 fn tree(first: u32) -> Tree {

@@ -1,0 +1,7 @@
+//! Data and settings for other trainers.
+//!
+//! In: a recipe, SFT rows, preference pairs. Out: a folder that TRL's command line runs from, on any number of machines.
+
+mod trl;
+
+pub use trl::{Exported, Handover, write_trl};
