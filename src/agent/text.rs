@@ -3,6 +3,8 @@
 //!
 //! Only the model's own text is read as protocol: what stands in a result is data, whatever it says.
 
+use std::fmt::Write as _;
+
 use super::{Limits, Meter, Runtime, Tools, Turn, TurnEnd, Usage, said, shortened};
 use crate::endpoint::{ChatMessage, ChatRequest, ReplyEnd};
 
@@ -46,12 +48,9 @@ impl<'a> TextRuntime<'a> {
             let mut text = SYSTEM.to_owned();
             for tool in tools.schemas() {
                 let function = &tool["function"];
-                text.push_str(&format!(
-                    "\n- {}: {} Input: {}",
-                    function["name"].as_str().unwrap_or_default(),
-                    function["description"].as_str().unwrap_or_default(),
-                    function["parameters"]
-                ));
+                let part = |name: &str| function[name].as_str().unwrap_or_default();
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\n- {}: {} Input: {}", part("name"), part("description"), function["parameters"]);
             }
             ChatMessage::system(text)
         };

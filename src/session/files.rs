@@ -4,7 +4,7 @@
 //! `exposure/`, `known.json`, `frontier.json`, and last the manifest as `complete`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub fn run(settings: &Settings, folder: &Path, resume: bool) -> Result<Outcome> 
         let models = Models::load(settings)?;
         let existing = if resume { Existing::Resume } else { Existing::Replace };
         let mut progress = Progress::open(folder, &recipe_digest, existing)?;
-        manifest.resumed = progress.len();
+        manifest.resumed = progress.finished();
         jsonl::write(&folder.join("contracts.jsonl"), slate.contracts(settings))?;
         manifest.write(folder)?;
         let resolved = toml::to_string_pretty(settings)
@@ -134,7 +134,7 @@ fn status_name(status: SessionStatus) -> &'static str {
     }
 }
 
-fn write_json<T: Serialize>(path: &PathBuf, value: &T) -> Result<()> {
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let json = serde_json::to_vec_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(path, &json)
 }

@@ -94,11 +94,6 @@ impl Progress {
         Ok(progress)
     }
 
-    /// Whether a run folder has progress.
-    pub fn exists(folder: &Path) -> bool {
-        folder.join(FILE).exists()
-    }
-
     fn read_lines(&mut self, recipe_digest: &str) -> Result<()> {
         let fail = |source| Error::read(&self.path, source);
         let mut reader = BufReader::new(&self.file);
@@ -132,8 +127,8 @@ impl Progress {
         self.lines.contains_key(&place)
     }
 
-    /// Finished sessions.
-    pub fn len(&self) -> usize {
+    /// How many sessions are finished.
+    pub fn finished(&self) -> usize {
         self.lines.len()
     }
 

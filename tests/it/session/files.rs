@@ -174,8 +174,8 @@ fn every_fault_of_a_recipe_is_told_at_once() {
         (&["workspace.traces=['missing.jsonl']", "workspace.records=1"], &["unknown key `workspace.records`"]),
     ];
     for (overrides, expected) in cases {
-        let sets: Vec<&str> = overrides.iter().flat_map(|one| ["--set", one]).collect();
-        let arguments = [&["session", "small.toml", "--out", "bad"], &sets[..]].concat();
+        let sets: Vec<&str> = overrides.iter().flat_map(|one| ["--set", *one]).collect();
+        let arguments = [&["session", "small.toml", "--out", "bad"][..], &sets[..]].concat();
         let output = command(folder.path(), &arguments).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{overrides:?}: {stderr}");

@@ -20,7 +20,7 @@ fn recipe(server: &Server, folder: &Path, timeout: f64) {
 }
 
 fn session(folder: &Path, more: &[&str]) -> std::process::Output {
-    let arguments = [&["session", "remote.toml", "--out", "out"], more].concat();
+    let arguments = [&["session", "remote.toml", "--out", "out"][..], more].concat();
     Command::new(env!("CARGO_BIN_EXE_topalign")).args(arguments).current_dir(folder).output().unwrap()
 }
 
