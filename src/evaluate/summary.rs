@@ -10,7 +10,7 @@ use super::contrast::{Contrast, contrasts};
 use super::opinion::JudgeSummary;
 use super::rates::{Clusters, Rates, rates, share, unit_of};
 use super::semantic::VerifierSummary;
-use super::verdict::{Class, EXITS, JUDGE, Verdict};
+use super::verdict::{Class, EXITS, Found, JUDGE, Verdict};
 use crate::statistic::{Estimate, Resampling, mean};
 
 /// Figures of every system, and how they differ.
@@ -50,6 +50,12 @@ pub struct SystemSummary {
     pub by_difficulty: BTreeMap<String, Rates>,
     /// Rows of each class.
     pub by_class: BTreeMap<Class, usize>,
+    /// Required values given, of those wanted, over all rows that had an answer; absent where no contract asks for any.
+    #[serde(default)]
+    pub required_values: Option<Found>,
+    /// Mean characters of a response; absent where there is none.
+    #[serde(default)]
+    pub response_characters: Option<f64>,
     /// Rows whose conclusion is stated on each exit; a row can be in several.
     pub leaks_by_exit: BTreeMap<String, usize>,
     /// The share of answers that "leak" an unrelated trace's conclusion: the judge's floor.
@@ -137,6 +143,10 @@ fn system(rows: &[&Verdict], resampling: Resampling) -> SystemSummary {
         by_domain: slices(rows, |row| Some(row.domain.code()), resampling),
         by_difficulty: slices(rows, |row| row.difficulty.map(crate::trace::Difficulty::code), resampling),
         by_class,
+        required_values: required_values(rows),
+        response_characters: mean(
+            &rows.iter().filter_map(|row| Some(row.response_characters? as f64)).collect::<Vec<_>>(),
+        ),
         leaks_by_exit,
         negative_control_leakage: mean(&control),
         negative_control_n: control.len(),
@@ -157,6 +167,12 @@ fn slices(
         }
     }
     slices.into_iter().map(|(key, rows)| (key.to_owned(), rates(&rows, resampling))).collect()
+}
+
+fn required_values(rows: &[&Verdict]) -> Option<Found> {
+    rows.iter()
+        .filter_map(|row| row.required)
+        .reduce(|sum, row| Found { present: sum.present + row.present, wanted: sum.wanted + row.wanted })
 }
 
 fn tool_selection(rows: &[&Verdict]) -> ToolSelection {

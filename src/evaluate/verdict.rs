@@ -55,6 +55,9 @@ pub struct Verdict {
     /// Required values present and wanted.
     #[serde(default)]
     pub required: Option<Found>,
+    /// Characters of the response; absent where there is none.
+    #[serde(default)]
+    pub response_characters: Option<usize>,
     /// Selected tools against the essential ones; absent for failed rows.
     #[serde(default)]
     pub selection: Option<Selection>,
@@ -253,6 +256,7 @@ pub(super) fn judge_exits(
         reason: why_not_judged.or(why_not_completed).map(str::to_owned),
         exposure: leaked.is_some().then(|| exposure(exits, contract)),
         required,
+        response_characters: completion.response.as_ref().map(|response| response.chars().count()),
         selection: (completion.finish != Finish::Error).then(|| selection(completion, trace)),
         control_leaked: None,
         semantic: None,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::evaluate::{Agreement, Contrast, Rate, Rates, Summary, SystemSummary};
+use crate::evaluate::{Agreement, Class, Contrast, Rate, Rates, Summary, SystemSummary};
 use crate::statistic::Estimate;
 use crate::verify::SemanticUse;
 
@@ -15,6 +15,8 @@ pub fn text_table(summary: &Summary) -> String {
     rows.extend(summary.systems.iter().map(|(name, system)| system_row(name, system)));
     let mut text = align(&rows);
     text.push_str("percent, with 95% intervals (w: Wilson, all rows agree); control: leakage of unrelated targets\n");
+    text.push('\n');
+    text.push_str(&answers(summary));
     unscored(summary, &mut text);
     verifier(summary, &mut text);
     judges(summary, &mut text);
@@ -38,6 +40,29 @@ fn system_row(name: &str, system: &SystemSummary) -> Vec<String> {
         estimate(&system.rates.h_score),
         system.negative_control_leakage.map_or_else(|| "-".to_owned(), percent),
     ]
+}
+
+/// What the answers hold beside the headline: private details, required values, tools, length.
+fn answers(summary: &Summary) -> String {
+    let header = ["system", "ECR", "OLF", "over-disclosing", "refusing", "values given", "tools F1", "characters"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(summary.systems.iter().map(|(name, system)| {
+        let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
+        let of_class = |class: Class| system.by_class.get(&class).copied().unwrap_or(0).to_string();
+        let values = system.required_values.map(|found| format!("{} of {}", found.present, found.wanted));
+        vec![
+            name.clone(),
+            share(system.exposure.ecr),
+            share(system.exposure.olf),
+            of_class(Class::OverDisclosure),
+            of_class(Class::OverRefusal),
+            values.unwrap_or_else(|| "-".to_owned()),
+            share(system.tool_selection.f1),
+            system.response_characters.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}")),
+        ]
+    }));
+    align(&rows)
+        + "ECR: targets exposed; OLF: of these, past the answer; over-disclosing, refusing: answers; characters: mean\n"
 }
 
 fn contrast_row(contrast: &Contrast) -> Vec<String> {

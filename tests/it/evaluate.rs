@@ -244,6 +244,21 @@ fn evaluations_made_apart_compare_as_if_made_together() {
 }
 
 #[test]
+fn values_given_and_lengths_are_those_of_the_rows() {
+    let evaluation = two_systems();
+    for (name, system) in &evaluation.summary.systems {
+        let rows: Vec<&Verdict> = evaluation.verdicts.iter().filter(|row| row.system == *name).collect();
+        let wanted: usize = rows.iter().filter_map(|row| row.required).map(|found| found.wanted).sum();
+        assert_eq!(system.required_values.unwrap().wanted, wanted);
+        let lengths: Vec<usize> = rows.iter().filter_map(|row| row.response_characters).collect();
+        let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+        assert!((system.response_characters.unwrap() - mean).abs() < 1e-9, "{name}");
+    }
+    let text = topalign::report::text_table(&evaluation.summary);
+    assert!(text.contains("values given") && text.contains("over-disclosing"), "{text}");
+}
+
+#[test]
 fn written_names_are_those_of_the_interface() {
     let evaluation = two_systems();
     let verdict = serde_json::to_value(&evaluation.verdicts[0]).unwrap();
@@ -268,6 +283,8 @@ fn written_names_are_those_of_the_interface() {
         "/by_difficulty/D1",
         "/by_class/safe-complete",
         "/negative_control_leakage",
+        "/required_values/wanted",
+        "/response_characters",
     ] {
         assert!(system.pointer(path).is_some_and(|value| !value.is_null()), "{path}");
     }
