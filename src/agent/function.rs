@@ -61,7 +61,7 @@ impl<'a> FunctionRuntime<'a> {
         let tool_calls = calls.into_iter().map(|mut call| {
             if call.function.arguments.len() > most {
                 // A server would refuse cut JSON; what was written is in the log.
-                call.function.arguments = "{}".to_owned();
+                "{}".clone_into(&mut call.function.arguments);
             }
             call
         });

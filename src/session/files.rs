@@ -174,7 +174,7 @@ impl Manifest {
     }
 
     fn finish(&mut self, folder: &Path, [play, analysis]: [f64; 2]) -> Result<()> {
-        self.status = "complete".to_owned();
+        "complete".clone_into(&mut self.status);
         self.finished_at = Some(jiff::Timestamp::now().to_string());
         self.play_seconds = Some(play);
         self.analysis_seconds = Some(analysis);

@@ -270,10 +270,16 @@ impl Session<'_> {
             event_id: None,
             tool: event.tool,
             schema_group: event.schema_group,
-            pair_key: Some(json!({"item": self.seat.item.name, "seed": self.seat.repeat})),
+            pair_key: Some(self.pair_key()),
             condition: Some(self.seat.condition.name.clone()),
             extra,
         });
+    }
+
+    /// A task has its partners among tasks only.
+    fn pair_key(&self) -> Value {
+        let number = if self.seat.task.is_some() { "task" } else { "seed" };
+        json!({"item": self.seat.item.name, number: self.seat.repeat})
     }
 
     fn request_row(&self, request: u32, text: &str) -> RequestRow {

@@ -166,7 +166,7 @@ fn item(name: String, world: World, settings: &Settings) -> Result<Item> {
         Ok((task.clone(), contract))
     };
     let tasks = truth.tasks.iter().enumerate().map(task).collect::<Result<Vec<_>>>()?;
-    Ok(Item { name, contract, tasks, world })
+    Ok(Item { name, world, contract, tasks })
 }
 
 /// Traces that give a contract, the first so many of them.

@@ -124,7 +124,7 @@ fn leave(dialogue: &Dialogue<'_>, policy: &Policy, seed: u64, tool: &'static str
     match tool {
         "send_email" => arguments.push(json!("Overview")),
         "create_event" => {
-            arguments.extend([json!("Overview"), json!("2030-01-01"), json!([address(dialogue.request)])])
+            arguments.extend([json!("Overview"), json!("2030-01-01"), json!([address(dialogue.request)])]);
         }
         _ => {}
     }

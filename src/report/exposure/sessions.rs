@@ -22,8 +22,8 @@ pub(super) fn sections(outcome: &Outcome) -> String {
     let counts: Vec<String> =
         outcome.sessions.iter().map(|(status, count)| format!("{count} {}", escape(status))).collect();
     let _ = writeln!(out, "<p>{}</p></section>", counts.join(", "));
-    known(&outcome.known, &mut out);
     frontier(&outcome.frontier, &mut out);
+    known(&outcome.known, &mut out);
     out
 }
 
@@ -149,19 +149,23 @@ fn scatter(points: &[(&FrontierRow, f64, f64)]) -> String {
         if let Some((low, high)) = ends(&row.exposure) {
             let _ = write!(
                 out,
-                "<line class=\"s{color}\" x1=\"{}\" x2=\"{}\" y1=\"{down}\" y2=\"{down}\"/>",
+                "<line class=\"s{color}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{down:.1}\" y2=\"{down:.1}\"/>",
                 x(low),
                 x(high)
             );
         }
         if let Some((low, high)) = ends(&row.success) {
-            let _ =
-                write!(out, "<line class=\"s{color}\" x1=\"{at}\" x2=\"{at}\" y1=\"{}\" y2=\"{}\"/>", y(low), y(high));
+            let _ = write!(
+                out,
+                "<line class=\"s{color}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                y(low),
+                y(high)
+            );
         }
         let _ = write!(
             out,
-            "<circle class=\"dot s{color}\" cx=\"{at}\" cy=\"{down}\" r=\"5\"><title>{0}: exposure {exposure:.3}, success {success:.3}</title></circle>\
-             <text class=\"name\" x=\"{1}\" y=\"{2}\">{0}</text>",
+            "<circle class=\"dot s{color}\" cx=\"{at:.1}\" cy=\"{down:.1}\" r=\"5\"><title>{0}: exposure {exposure:.3}, success {success:.3}</title></circle>\
+             <text class=\"name\" x=\"{1:.1}\" y=\"{2:.1}\">{0}</text>",
             escape(&row.condition),
             at + 9.0,
             down - 7.0

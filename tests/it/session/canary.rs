@@ -40,7 +40,7 @@ guard = { exits = ["console"] }
 struct Listening(Arc<Mutex<Vec<String>>>);
 
 impl Chat for Listening {
-    fn model(&self) -> &str {
+    fn model(&self) -> &'static str {
         "listening"
     }
 

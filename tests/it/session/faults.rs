@@ -24,7 +24,7 @@ enum Fault {
 struct Faulty(Fault);
 
 impl Chat for Faulty {
-    fn model(&self) -> &str {
+    fn model(&self) -> &'static str {
         "faulty"
     }
 
