@@ -67,6 +67,7 @@ pub struct ModelSettings {
 }
 
 /// Left out of resolved recipes, whose digests stay those of before the key.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
 fn is_default(storage: &BaseStorage) -> bool {
     *storage == BaseStorage::default()
 }

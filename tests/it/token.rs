@@ -134,7 +134,7 @@ fn without_marks_every_assistant_turn_is_marked_from_its_first_word_to_its_termi
 #[test]
 fn a_conversation_in_which_the_assistant_says_nothing_or_is_rewritten_is_refused() {
     assert_eq!(tiny().encode_conversation(&user()).unwrap_err().exit_status(), 2);
-    let rewriting = "{% for m in messages %}{{ m.role }}:{{ m.content if loop.last else m.content | upper }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+    let rewriting = "{% for m in messages %}{{ m.role }}:{{ m.content | upper if m.role == 'assistant' and not loop.last else m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
     let messages = [user()[0].clone(), Message::assistant("Paid."), user()[0].clone()];
     let error = tiny_with(rewriting).encode_conversation(&messages).unwrap_err();
     assert!(error.exit_status() == 2 && error.to_string().contains("earlier turns differently"), "{error}");

@@ -38,7 +38,7 @@ fn renderings_equal_those_of_transformers() {
 }
 
 #[derive(serde::Deserialize)]
-struct Cases {
+struct Renderings {
     tokens: SpecialTokens,
     conversations: std::collections::BTreeMap<String, Conversation>,
     cases: Vec<Case>,
@@ -66,10 +66,10 @@ struct Case {
 }
 
 /// Cases of `tests/golden/make_templates.py`, whose day is fixed.
-fn golden_cases() -> Cases {
+fn golden_cases() -> Renderings {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/templates");
     let more = std::env::var_os("TOPALIGN_TEMPLATE_CASES").map(std::path::PathBuf::from);
-    let mut cases: Cases =
+    let mut cases: Renderings =
         serde_json::from_slice(&std::fs::read(more.unwrap_or_else(|| folder.join("cases.json"))).unwrap()).unwrap();
     for case in &cases.cases {
         let source = || std::fs::read_to_string(folder.join(format!("{}.jinja", case.template))).unwrap();
@@ -110,7 +110,7 @@ fn difference(template: &ChatTemplate, given: &Given, case: &Case) -> Option<Str
 
 #[test]
 fn real_templates_render_tools_calls_thoughts_and_marks_byte_for_byte_as_transformers_does() {
-    let Cases { tokens, conversations, cases, sources } = golden_cases();
+    let Renderings { tokens, conversations, cases, sources } = golden_cases();
     let mut failures = Vec::new();
     for case in &cases {
         let name = format!("{}, {}", case.template, case.conversation);
