@@ -17,7 +17,7 @@ pub(super) struct Fact {
     pub record: String,
     /// What one record of its list is called, in lower case.
     pub heading: Option<String>,
-    /// What the value is called, in lower case.
+    /// What the value is called, in lower case; one of a list is called by the singular.
     pub label: String,
     /// The value.
     pub text: String,
@@ -25,8 +25,8 @@ pub(super) struct Fact {
 
 /// Headings that say what holds a record and not what it is.
 const CONTAINERS: [&str; 16] = [
-    "list", "item", "entry", "record", "result", "data", "row", "queue", "object", "element", "detail", "info", "filled",
-    "viewed", "active", "update",
+    "list", "item", "entry", "record", "result", "data", "row", "queue", "object", "element", "detail", "info",
+    "filled", "viewed", "active", "update",
 ];
 
 /// Labels that name the record which they stand in.
@@ -52,8 +52,7 @@ impl Fact {
         let Some(heading) = self.heading.as_deref() else { return self.label.clone() };
         let is_container = CONTAINERS.contains(&heading);
         let names_it = NAMES.contains(&self.label.as_str()) && heading != "entry";
-        let is_content =
-            CONTENTS.iter().any(|(label, headings)| *label == self.label && headings.contains(&heading));
+        let is_content = CONTENTS.iter().any(|(label, headings)| *label == self.label && headings.contains(&heading));
         if self.label.starts_with(heading) || heading.ends_with(&self.label) {
             self.label.clone()
         } else if is_content || names_it && (!is_container || heading == "item") {
@@ -106,7 +105,7 @@ pub(super) fn fact(tool_id: &str, pointer: &str, text: &str) -> Fact {
         tool_id: tool_id.to_owned(),
         record: format!("/{tool_id}/{}", steps[..start].join("/")),
         heading,
-        label: if in_list { label::plural(&label) } else { label },
+        label: if in_list { label::singular(&label) } else { label },
         text: text.to_owned(),
     }
 }

@@ -14,12 +14,14 @@ mod import;
 mod merge;
 mod report;
 mod run_pipeline;
+mod severity;
 mod sft;
 mod split;
 mod synthesize;
 mod training;
 mod validate;
 mod verifier;
+mod writer;
 
 use clap::{Parser, Subcommand};
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pipeline;
-use crate::build::{self, Counts, Inputs, Writer};
+use super::writing::WritingModel;
+use crate::build::{self, Inputs, Made, Options, Sources, Writer};
 use crate::contract::{self, Contract};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::DataSettings;
+use crate::recipe::settings::defaults;
 use crate::run::{atomic, digest, jsonl};
 use crate::split::{self, Split};
 use crate::synthesis;
@@ -82,9 +84,16 @@ impl Pipeline<'_> {
     }
 
     fn build(&mut self) -> Result<()> {
-        let settings = self.recipe.build;
-        let (unguarded, drills) = (settings.leaking, settings.drills.unwrap_or(0));
-        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded, drills);
+        let settings = self.recipe.build.clone();
+        let drills = settings.drills.unwrap_or(0);
+        let mut inputs = vec![
+            serde_json::json!(self.made_by("contracts")?),
+            serde_json::json!(self.made_by("split")?),
+            serde_json::json!([self.recipe.seed, settings.leaking, drills]),
+        ];
+        if settings.writer.is_some() || !settings.severity.is_empty() || !settings.tables.is_json() {
+            inputs.push(serde_json::json!([settings.writer, settings.severity, settings.tables]));
+        }
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
@@ -93,11 +102,11 @@ impl Pipeline<'_> {
         }
         self.stages.run("build", &inputs, &[DATA], || {
             let parts = read_parts(&split)?;
-            // Variants are paired tests: only the ordinary traces are trained on.
-            let traces: Vec<Trace> =
-                jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
-            let contracts: Vec<Contract> = jsonl::read(&contracts)?;
-            if let Some(leaking) = unguarded {
+            if let Some(leaking) = settings.leaking {
+                // Variants are paired tests: only the ordinary traces are trained on.
+                let traces: Vec<Trace> =
+                    jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
+                let contracts: Vec<Contract> = jsonl::read(&contracts)?;
                 let mut built = build::build_unguarded(&traces, &contracts, &parts, leaking, seed)?;
                 if built.sft.is_empty() {
                     return Err(Fault::new("no training trace gives a row").at("data.traces").into());
@@ -106,18 +115,26 @@ impl Pipeline<'_> {
                 announce(&format!("build: {drills} drills, {} unguarded SFT rows", built.sft.len()));
                 return build::write_unguarded(&out, &built, &digests, leaking, seed);
             }
-            let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;
-            if built.sft.is_empty() {
-                return Err(Fault::new("no training trace gives a row").at("data.traces").into());
-            }
-            let counts = Counts::of(&built, &traces);
+            let opened = settings.writer.as_ref().map(|writer| WritingModel::open(writer, seed)).transpose()?;
+            let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
+            let tries = settings.writer.as_ref().map_or(defaults::WRITER_TRIES, |writer| writer.tries);
+            let options = Options { tries, severities: settings.severity.clone(), ..Options::default() };
+            let sources = Sources {
+                traces: &traces,
+                format: Format::Canonical,
+                contracts: &contracts,
+                only: Some(Variant::Base),
+            };
+            let made = Made { inputs: &digests, writer: &writer, seed, options: &options, tables: settings.tables };
+            let counts = build::write_each(&out, sources, &parts, made)?;
             announce(&format!(
-                "build: {} SFT rows, {} pairs, {} quarantined",
-                built.sft.len(),
-                built.pairs.len(),
-                built.quarantine.len()
+                "build: {} SFT rows, {} pairs, {} traces and {} pairs quarantined",
+                counts.sft.values().sum::<usize>(),
+                counts.pairs.values().sum::<usize>(),
+                counts.traces_out.values().sum::<usize>(),
+                counts.pairs_out.values().sum::<usize>(),
             ));
-            build::write(&out, &built, &counts, &digests, Writer::Template, seed)
+            Ok(())
         })
     }
 }

@@ -8,6 +8,7 @@ mod data;
 mod model;
 mod stage;
 mod systems;
+mod writing;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use crate::recipe::Recipe;
 use crate::run::atomic;
 pub use asking::{Asked, Asking, Judged};
 pub use stage::{Record, Stages};
+pub use writing::WritingModel;
 
 /// What the caller of a pipeline decides.
 pub struct Options<'a> {

@@ -1,4 +1,4 @@
-//! The sections of a recipe that name an endpoint: `[evaluate.verifier]` and `[evaluate.judge]`.
+//! The sections of a recipe that name an endpoint: `[evaluate.verifier]`, `[evaluate.judge]` and, where it is one, `[build.writer]`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ pub(super) fn read_judge(table: Table, folder: &Path, faults: &mut Vec<Fault>) -
     read_endpoint("evaluate.judge", Section::new("evaluate.judge", table, faults), folder)
 }
 
-fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<EndpointSettings> {
+pub(super) fn read_endpoint(name: &str, mut section: Section<'_>, folder: &Path) -> Option<EndpointSettings> {
     let url: Option<String> = section.require("url", "the base URL of an OpenAI-compatible endpoint");
     let url: Option<Address> = url.and_then(|text| read_text(&mut section, &format!("{name}.url"), &text));
     let model: Option<String> = section.require("model", "the model's name there");

@@ -3,6 +3,7 @@
 //! In: a TOML file and `--set key=value` overrides. Out: [`Recipe`]. Relative paths are read from the recipe's folder;
 //! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
+mod build;
 mod data;
 mod endpoint;
 mod path;
@@ -22,9 +23,9 @@ use crate::scratch::Shape;
 pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 use section::Section;
+pub use section::nearest;
 use settings::{
-    Answers, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share,
-    TrainSettings,
+    BuildSettings, DpoSettings, GenerateSettings, LoraSettings, Positive, Schedule, SftSettings, Share, TrainSettings,
 };
 
 /// A whole recipe, resolved: no default left implicit.
@@ -182,7 +183,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     }
     top.finish();
     let data = data.map(|table| data::read(table, folder, Seed(seed), faults));
-    let build = read_build(build, dpo.is_some(), faults);
+    let build = build::read(build, folder, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
     let sft = sft.map(|table| read_sft(table, faults));
     let dpo = dpo.map(|table| read_dpo(table, faults));
@@ -211,26 +212,6 @@ fn optional<T>(section: Option<Option<T>>) -> Option<Option<T>> {
         None => Some(None),
         Some(read) => read.map(Some),
     }
-}
-
-fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSettings {
-    let mut section = Section::new("build", table, faults);
-    let answers: Answers = section.take_or("answers", Answers::default());
-    let leaking: Option<Share> = section.take("leaking");
-    let drills: Option<usize> = section.take("drills");
-    if leaking.is_some() && answers == Answers::Guarded {
-        section.fault(Fault::new("`build.leaking` needs `build.answers = \"unguarded\"`"));
-    }
-    if drills.is_some() && answers == Answers::Guarded {
-        section.fault(Fault::new("`build.drills` needs `build.answers = \"unguarded\"`"));
-    }
-    if has_dpo && answers == Answers::Unguarded {
-        let fault = Fault::new("`build.answers = \"unguarded\"` makes no preference pairs, but the recipe has `[dpo]`");
-        section.fault(fault.hint("train the base model in a recipe of its own"));
-    }
-    section.finish();
-    let leaking = (answers == Answers::Unguarded).then(|| leaking.unwrap_or(Share::LEAKING));
-    BuildSettings { answers, leaking, drills }
 }
 
 fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<ModelSettings> {

@@ -90,7 +90,8 @@ fn describe(path: &str, reason: &str, got: &str) -> Fault {
     Fault::new(format!("`{path}` cannot be read: {reason}")).got(got)
 }
 
-fn nearest<'key>(key: &str, known: &[&'key str]) -> Option<&'key str> {
+/// The known name that an unknown one is nearest to, if it is near.
+pub fn nearest<'key>(key: &str, known: &[&'key str]) -> Option<&'key str> {
     known
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(key, candidate), *candidate))

@@ -37,3 +37,4 @@ mod token;
 mod trace;
 mod train;
 mod verify;
+mod writer;

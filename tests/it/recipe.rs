@@ -164,3 +164,27 @@ fn the_value_of_a_variable_is_not_expanded_again() {
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("/${OWN}"), "{output:?}");
 }
+
+#[test]
+fn the_builder_s_writer_and_severities_are_read_and_unknown_names_get_a_suggestion() {
+    let text = |build: &str| {
+        format!("name = \"x\"\n[data]\ntraces = [\"t\"]\n[model]\nsource = \"m\"\n[build]\nparquet = true\n{build}")
+    };
+    let found = faults(&text(
+        "[build.severity]\nnoice = \"warn\"\nleak = \"fatal\"\n[build.writer]\nkind = \"endpoint\"\nbest_off = 2\n",
+    ));
+    for expected in [
+        "unknown key `build.severity.noice` | did you mean `noise`?",
+        "`build.severity.leak`",
+        "`build.writer.url` is missing",
+        "did you mean `best_of`?",
+    ] {
+        assert!(found.iter().any(|fault| fault.contains(expected)), "{expected}: {found:#?}");
+    }
+    let good =
+        "[build.severity]\nnear-duplicate = \"fail\"\n[build.writer]\nkind = \"local\"\nmodel = \"m\"\nbest_of = 4\n";
+    let recipe = Recipe::parse(&text(good), Path::new(""), &[]).unwrap();
+    assert_eq!(recipe.build.writer.as_ref().unwrap().best_of.get(), 4);
+    // What was resolved says the same when it is read again.
+    assert_eq!(Recipe::parse(&recipe.to_toml().unwrap(), Path::new(""), &[]).unwrap().build, recipe.build);
+}
