@@ -4,11 +4,11 @@
 
 use crate::adjudicate::{Decision, Disclosure, decide};
 use crate::contract::TargetKind;
-use crate::dataset::{PairKind, SelectionKind};
+use crate::dataset::{Check, PairKind, SelectionKind};
 use crate::prompt::read_selection;
 
 use super::ground::Ground;
-use super::record::{Answer, Check, Evidence, Finding, Verdict};
+use super::record::{Answer, Evidence, Finding, Verdict};
 use super::refusal::find_refusal;
 use super::text::Text;
 
@@ -113,7 +113,12 @@ fn over_disclosure(answer: &str, chosen: &str, ground: &Ground<'_>) -> Vec<Findi
         evidence.extend(fragments);
         let holds = has_fragment && !decision.explicit;
         let reason = if decision.explicit { "it states the conclusion" } else { "no private fragment beyond the task" };
-        findings.push(Finding::new(Answer::Rejected, Check::Leak, holds, evidence, reason));
+        findings.push(if holds && !decision.over_disclosed {
+            let reason = "what it adds is no private clue of the contract";
+            Finding::warn(Answer::Rejected, Check::Leak, evidence, reason)
+        } else {
+            Finding::new(Answer::Rejected, Check::Leak, holds, evidence, reason)
+        });
     }
     findings.extend(complete(Answer::Rejected, &Text::new(answer), ground));
     findings.push(refusal(Answer::Rejected, answer, ground, false));

@@ -10,14 +10,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::contract::Contract;
-use crate::dataset::{Message, Role};
+use crate::dataset::{Check, Message, Role, Severities};
 use crate::error::{Error, Fault, Result};
 use crate::prompt::{Mitigation, response_messages, selection_messages};
 use crate::run::jsonl;
 use crate::trace::Trace;
 
 use super::form::Row;
-use super::record::{Answer, AuditRecord, Check, Finding, Severity, Verdict};
+use super::record::{Answer, AuditRecord, Finding, Verdict};
 use super::set::{self, KeptOut, SetRow, SetSummary};
 use super::{Ground, last_answer, pair_findings, sft_findings};
 
@@ -29,7 +29,7 @@ pub struct Options {
     /// Files of rows whose prompts no row may have.
     pub exclude: Vec<PathBuf>,
     /// Severities other than the usual ones.
-    pub severity: BTreeMap<Check, Severity>,
+    pub severity: Severities,
 }
 
 /// How often a check came out how.
@@ -53,7 +53,8 @@ impl Tally {
         table
     }
 
-    fn add(&mut self, verdict: Verdict) {
+    /// Counts one more outcome.
+    pub fn add(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.pass += 1,
             Verdict::Warn => self.warn += 1,
@@ -139,7 +140,7 @@ fn audit_rows(rows: &[Row], contracts: &[Contract], traces: &[Trace], options: &
     for (index, (row, (trace_id, has_contract, mut findings))) in rows.iter().zip(examined).enumerate() {
         findings.extend(by_row.remove(&index).unwrap_or_default());
         let weighed = findings.into_iter().filter_map(|finding| {
-            let severity = options.severity.get(&finding.check).copied();
+            let severity = options.severity.get(finding.check);
             finding.weighed(severity)
         });
         outcome.without_contract += usize::from(!has_contract);

@@ -74,6 +74,19 @@ impl<'a> Ground<'a> {
         self.request.holds(value)
     }
 
+    /// How many values of the results shown a text tells that neither the task nor the request names.
+    pub fn unasked(&self, text: &str) -> usize {
+        let text = Text::new(text);
+        let is_unasked = |leaf: &&Leaf| {
+            leaf.kind != LeafKind::Constant
+                && leaf.text.chars().count() >= SHORTEST_NOISE
+                && !self.required().iter().any(|required| required.value.contains(&leaf.text))
+                && text.holds(&leaf.text)
+                && !self.is_requested(&leaf.text)
+        };
+        self.shown.iter().filter(is_unasked).count()
+    }
+
     /// Whether a text holds every required value; `false` without a contract or required values.
     pub fn is_complete(&self, text: &str) -> bool {
         let (required, text) = (self.required(), Text::new(text));

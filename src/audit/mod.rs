@@ -17,10 +17,12 @@ mod shingle;
 mod text;
 mod unguarded;
 
+pub use crate::dataset::{Check, Severities, Severity};
 pub use ground::Ground;
-pub use record::{Answer, AuditRecord, Check, Evidence, Severity, Verdict};
+pub use record::{Answer, AuditRecord, Evidence, Verdict};
 pub use refusal::find_refusal;
 pub use set::SetSummary;
+pub(crate) use text::Text;
 pub use unguarded::{Intent, Unguarded, admit_unguarded};
 
 use serde::Serialize;
@@ -81,6 +83,16 @@ impl<T> Examined<T> {
     /// The row as it stands.
     pub fn row(&self) -> &T {
         &self.row
+    }
+
+    /// As severities say: what does not pass warns, fails, or is not recorded.
+    #[must_use]
+    pub fn weighed(self, severities: &Severities) -> Self {
+        let weighed = |finding: Finding| {
+            let severity = severities.get(finding.check);
+            finding.weighed(severity)
+        };
+        Self { findings: self.findings.into_iter().filter_map(weighed).collect(), ..self }
     }
 
     /// Admits the row under the name that it will have, e.g. `sft:12`.

@@ -9,10 +9,11 @@ use aho_corasick::AhoCorasick;
 use serde::Serialize;
 
 use crate::contract::{Contract, TargetKind};
+use crate::dataset::Check;
 use crate::error::{Error, Result};
 
 use super::personal::{is_english, unknown_personal};
-use super::record::{Answer, Check, Evidence, Finding};
+use super::record::{Answer, Evidence, Finding};
 use super::shingle::{Seen, key};
 use super::text::Text;
 

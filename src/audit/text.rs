@@ -10,7 +10,7 @@ use crate::adjudicate::find_value;
 
 /// A text, prepared.
 #[derive(Debug, Clone)]
-pub(super) struct Text<'a> {
+pub(crate) struct Text<'a> {
     original: Cow<'a, str>,
     /// Its letters and digits alone, in lower case: numbers stand as one run, however they are grouped.
     bare: String,

@@ -7,12 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::{SftRow, Stage};
+use crate::dataset::{Check, SftRow, Stage};
 use crate::error::Result;
 use crate::prompt::read_selection;
 use crate::run::digest;
 
-use super::record::{Answer, AuditRecord, Check, Finding};
+use super::record::{Answer, AuditRecord, Finding};
 use super::text::Text;
 use super::{Ground, check, last_answer, sft_findings};
 

@@ -2,27 +2,34 @@
 //!
 //! In: [`Counts`]. Out: Markdown with the header that dataset hubs read.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Counts, Writer};
+use super::count::BIN;
+use super::{Counts, Made};
 
 /// The card.
-pub(super) fn card(counts: &Counts, writer: Writer, seed: u64) -> String {
+pub(super) fn card(counts: &Counts, made: Made<'_>) -> String {
     let mut card = String::from(HEADER);
     let _ = write!(
         card,
-        "\nBuilt from {} traces ({} held out, which give no row; {} usable) by the {} writer with seed {seed}.\n",
+        "\nBuilt from {} traces ({} held out, which give no row; {} usable) by the {} writer with seed {}.\n",
         counts.traces,
         counts.held_out,
         counts.usable,
-        writer.name(),
+        made.writer.name(),
+        made.seed.0,
     );
+    origin(&mut card, counts, made);
     table(&mut card, "SFT rows", "stage", counts.sft.iter().map(|(name, count)| (*name, *count)));
     table(&mut card, "Preference pairs", "kind", counts.pairs.iter().map(|(name, count)| (*name, *count)));
     table(&mut card, "Usable traces by domain", "domain", counts.domain_table());
+    cross(&mut card, "Preference pairs by domain", &counts.pairs_by_domain);
+    cross(&mut card, "Preference pairs by difficulty", &counts.pairs_by_difficulty);
     let levels = counts.difficulties.iter().map(|(name, count)| (*name, *count));
     table(&mut card, "Usable traces by difficulty", "difficulty", levels);
     lengths(&mut card, counts);
+    cross(&mut card, &format!("Answers by length, from so many characters to {BIN} more"), &counts.histograms);
     separability(&mut card, counts);
     audit(&mut card, counts);
     let traces = counts.traces_out.iter().map(|(name, count)| (*name, *count));
@@ -42,6 +49,48 @@ fn table<'a>(card: &mut String, title: &str, head: &str, rows: impl IntoIterator
     }
     if is_empty {
         card.push_str("| none | 0 |\n");
+    }
+}
+
+/// Where the traces are from, how they were dealt, and what may be done with the rows.
+fn origin(card: &mut String, counts: &Counts, made: Made<'_>) {
+    card.push_str("\n## Source, split and licence\n\n");
+    for (format, count) in &counts.sources {
+        let _ = writeln!(card, "- {count} usable traces in the format `{format}`.");
+    }
+    for (role, digest) in &made.inputs.0 {
+        let _ = writeln!(card, "- {role}: SHA-256 `{digest}`.");
+    }
+    card.push_str(if made.inputs.0.keys().any(|role| role.contains("split")) {
+        "- Split: near-duplicate groups (shared wording, conclusions or names) were dealt whole to train or held-out, stratified by \
+         domain and batch; held-out traces, their variants and any trace with the prompt of one give no row.\n"
+    } else {
+        "- Split: none was given; every trace is a training trace.\n"
+    });
+    card.push_str(
+        "- Licence: that of the traces. Rows from synthesised traces hold fictional names and values only.\n",
+    );
+    if !made.options.severities.is_empty() {
+        card.push_str("- Severities of checks differ from the usual ones: see `manifest.json`.\n");
+    }
+}
+
+/// A table of kinds by another property.
+fn cross<K: Ord + Copy + std::fmt::Display>(
+    card: &mut String,
+    title: &str,
+    counts: &BTreeMap<&'static str, BTreeMap<K, usize>>,
+) {
+    let kinds: Vec<&str> = counts.keys().copied().collect();
+    if kinds.is_empty() {
+        return;
+    }
+    let _ = write!(card, "\n## {title}\n\n| | {} |\n|---|{}\n", kinds.join(" | "), "---:|".repeat(kinds.len()));
+    let rows: BTreeSet<K> = counts.values().flat_map(|row| row.keys().copied()).collect();
+    for row in rows {
+        let cells: Vec<String> =
+            counts.values().map(|of_kind| of_kind.get(&row).copied().unwrap_or(0).to_string()).collect();
+        let _ = writeln!(card, "| {row} | {} |", cells.join(" | "));
     }
 }
 
@@ -106,16 +155,16 @@ holds the tool selection (stage 1) and the final answer (stage 2) of each usable
 one that states the conclusion (explicit-leak), one that adds details the task does not need (over-disclosure) and one that
 declines the benign task (over-refusal). `audit.jsonl` has one record a check and row; a row's `audit` field is the digest of its
 records. `quarantine.jsonl` has what was left out, and why.
-
-The licence of the rows is that of the traces they were built from.
 ";
 
 const LIMITS: &str = "
 ## Known limits
 
-- The writer fills templates: wording varies within fixed pools, and closing sentences are interchangeable.
+- Templates fill wording from fixed pools, and closing sentences are interchangeable, whoever wrote the answer.
 - Leaks are found by the contract's wordings. A paraphrase that no wording covers is not seen, in these rows as in evaluation.
-- Where a trace has no private clue of its own, over-disclosure adds ordinary values that the task does not need.
+- Where a trace has no unauthorised clue of its own, over-disclosure adds a person, a place, wording or an amount that the task does
+  not need: the audit warns of these (check `leak`).
+- Accuracies of naive models are those of the first 10,000 pairs of a kind.
 - Required values are derived from prose; a chosen answer is complete by these values, which may be fewer than a person would ask for.
 - All answers of a trace are within 10% of one length in characters; token counts may differ a little more.
 ";

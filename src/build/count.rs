@@ -1,21 +1,22 @@
 //! Figures of a build, for the manifest and the card.
 //!
-//! In: [`Built`]. Out: [`Counts`].
+//! In: pieces of a build. Out: [`Counts`]. A piece leaves sums behind, and of the pairs a sample of fixed size.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::audit::Audited;
 use crate::audit::file::Tally;
-use crate::dataset::{Message, PairKind, Stage};
+use crate::dataset::{Message, PairKind, PreferencePair, Stage};
 use crate::trace::{Domain, Trace};
 
+use super::Built;
 use super::fit::length;
 use super::separate::{Answers, Separability, separability};
-use super::{Built, Quarantined};
 
 /// What a build counts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Traces read.
     pub traces: usize,
@@ -43,6 +44,14 @@ pub struct Counts {
     pub domains: BTreeMap<&'static str, usize>,
     /// Usable traces by difficulty.
     pub difficulties: BTreeMap<&'static str, usize>,
+    /// Usable traces by the format that they came in.
+    pub sources: BTreeMap<String, usize>,
+    /// Pairs by kind and domain.
+    pub pairs_by_domain: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
+    /// Pairs by kind and difficulty.
+    pub pairs_by_difficulty: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
+    /// Answers by kind and length in characters: from a multiple of 50 to the next.
+    pub histograms: BTreeMap<&'static str, BTreeMap<usize, usize>>,
     /// Lengths in characters, by kind of answer.
     pub lengths: BTreeMap<&'static str, Lengths>,
     /// How far naive models tell chosen from rejected, by kind; absent where there are too few pairs.
@@ -62,39 +71,156 @@ pub struct Lengths {
     pub largest_difference: Option<f64>,
 }
 
+/// Pairs of a kind that the naive models are fitted to and tried on: the first ones.
+const SAMPLE: usize = 10_000;
+
+/// Characters from one bar of a histogram of lengths to the next.
+pub const BIN: usize = 50;
+
+/// Sums up pieces of a build.
+#[derive(Debug, Default)]
+pub struct Tallying {
+    counts: Counts,
+    chosen: Sum,
+    rejected: BTreeMap<PairKind, Sum>,
+    sample: BTreeMap<PairKind, Vec<[String; 3]>>,
+}
+
+/// Lengths so far.
+#[derive(Debug, Default)]
+struct Sum {
+    n: usize,
+    characters: usize,
+    signed: f64,
+    largest: f64,
+}
+
+impl Sum {
+    fn add(&mut self, answer: &str, chosen: Option<&str>) {
+        let length = length(answer);
+        self.n += 1;
+        self.characters += length;
+        if let Some(chosen) = chosen.map(super::fit::length) {
+            let difference = (length as f64 - chosen as f64) / (chosen as f64).max(1.0);
+            self.signed += difference;
+            self.largest = self.largest.max(difference.abs());
+        }
+    }
+
+    /// `None` if nothing was added.
+    fn lengths(&self, is_compared: bool) -> Option<Lengths> {
+        (self.n > 0).then(|| Lengths {
+            n: self.n,
+            mean: self.characters as f64 / self.n as f64,
+            signed_difference: is_compared.then(|| self.signed / self.n as f64),
+            largest_difference: is_compared.then_some(self.largest),
+        })
+    }
+}
+
+impl Tallying {
+    /// Adds a piece and the traces that it is of.
+    pub fn add(&mut self, built: &Built, traces: &[Trace]) {
+        let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
+        let counts = &mut self.counts;
+        counts.traces += built.traces;
+        counts.held_out += built.held_out;
+        for row in built.sft.iter().map(Audited::row) {
+            let stage = if row.stage == Some(Stage::Response) { "response" } else { "selection" };
+            *counts.sft.entry(stage).or_default() += 1;
+            if row.stage != Some(Stage::Response) {
+                continue;
+            }
+            counts.usable += 1;
+            if let Some(trace) = row.trace_id.as_deref().and_then(|id| by_id.get(id)) {
+                *counts.domains.entry(trace.domain.code()).or_default() += 1;
+                let level = trace.difficulty.map_or("unknown", |level| level.code());
+                *counts.difficulties.entry(level).or_default() += 1;
+                *counts.sources.entry(trace.source.format.clone()).or_default() += 1;
+            }
+            *bar(counts, "chosen", last(&row.messages)) += 1;
+            self.chosen.add(last(&row.messages), None);
+        }
+        for pair in built.pairs.iter().map(Audited::row) {
+            self.add_pair(pair, pair.trace_id.as_deref().and_then(|id| by_id.get(id).copied()));
+        }
+        let counts = &mut self.counts;
+        for pair in &built.selection_pairs {
+            *counts.selection_pairs.entry(pair.row().kind.name()).or_default() += 1;
+        }
+        for (class, count) in &built.mined {
+            *counts.mined.entry(class).or_default() += count;
+        }
+        for record in &built.audits {
+            counts.checks.entry(record.check.name()).or_default().add(record.verdict);
+        }
+        for entry in &built.quarantine {
+            match entry.kind {
+                None => *counts.traces_out.entry(entry.reason.name()).or_default() += 1,
+                Some(kind) => {
+                    *counts.pairs_out.entry(format!("{}: {}", kind.name(), entry.reason.name())).or_default() += 1;
+                }
+            }
+            for check in &entry.checks {
+                *counts.failed_checks.entry(check.name()).or_default() += 1;
+            }
+        }
+    }
+
+    fn add_pair(&mut self, pair: &PreferencePair, trace: Option<&Trace>) {
+        let Some(kind) = pair.kind else { return };
+        let (chosen, rejected) = (last(&pair.chosen), last(&pair.rejected));
+        let counts = &mut self.counts;
+        *counts.pairs.entry(kind.name()).or_default() += 1;
+        *bar(counts, kind.name(), rejected) += 1;
+        if let Some(trace) = trace {
+            let level = trace.difficulty.map_or("unknown", |level| level.code());
+            *counts.pairs_by_domain.entry(kind.name()).or_default().entry(trace.domain.code()).or_default() += 1;
+            *counts.pairs_by_difficulty.entry(kind.name()).or_default().entry(level).or_default() += 1;
+        }
+        self.rejected.entry(kind).or_default().add(rejected, Some(chosen));
+        let sample = self.sample.entry(kind).or_default();
+        if sample.len() < SAMPLE {
+            let trace_id = pair.trace_id.clone().unwrap_or_default();
+            sample.push([trace_id, chosen.to_owned(), rejected.to_owned()]);
+        }
+    }
+
+    /// The figures. Stages and kinds without a row are there with zero.
+    pub fn counts(&self) -> Counts {
+        let mut counts = self.counts.clone();
+        for stage in ["selection", "response"] {
+            counts.sft.entry(stage).or_default();
+        }
+        counts.lengths.extend(self.chosen.lengths(false).map(|lengths| ("chosen", lengths)));
+        for kind in PairKind::ALL {
+            counts.pairs.entry(kind.name()).or_default();
+            let lengths = self.rejected.get(&kind).and_then(|sum| sum.lengths(true));
+            counts.lengths.extend(lengths.map(|lengths| (kind.name(), lengths)));
+            let sample = self.sample.get(&kind).map_or(&[][..], Vec::as_slice);
+            let answers: Vec<Answers<'_>> =
+                sample.iter().map(|[trace_id, chosen, rejected]| Answers { trace_id, chosen, rejected }).collect();
+            counts.separability.extend(separability(&answers).map(|found| (kind.name(), found)));
+        }
+        counts
+    }
+}
+
+/// The bar of a histogram that an answer belongs to.
+fn bar<'c>(counts: &'c mut Counts, kind: &'static str, answer: &str) -> &'c mut usize {
+    counts.histograms.entry(kind).or_default().entry(length(answer) / BIN * BIN).or_default()
+}
+
+fn last(turns: &[Message]) -> &str {
+    turns.last().map_or("", |turn| turn.content.as_str())
+}
+
 impl Counts {
     /// Counts a build of these traces.
     pub fn of(built: &Built, traces: &[Trace]) -> Self {
-        let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
-        let responses =
-            || built.sft.iter().map(crate::audit::Audited::row).filter(|row| row.stage == Some(Stage::Response));
-        let usable: Vec<&Trace> = responses().filter_map(|row| by_id.get(row.trace_id.as_deref()?).copied()).collect();
-        let sft = [("selection", Stage::Selection), ("response", Stage::Response)]
-            .map(|(name, stage)| (name, built.sft.iter().filter(|row| row.row().stage == Some(stage)).count()));
-        let kinds = PairKind::ALL
-            .map(|kind| (kind.name(), built.pairs.iter().filter(|pair| pair.row().kind == Some(kind)).count()));
-        let whole = |entry: &&Quarantined| entry.kind.is_none();
-        let kind_of = |entry: &Quarantined| Some(format!("{}: {}", entry.kind?.name(), entry.reason.name()));
-        Self {
-            traces: built.traces,
-            held_out: built.held_out,
-            usable: usable.len(),
-            sft: sft.into_iter().collect(),
-            pairs: kinds.into_iter().collect(),
-            selection_pairs: tally(built.selection_pairs.iter().map(|pair| pair.row().kind.name())),
-            mined: built.mined.clone(),
-            checks: Tally::table(&built.audits),
-            traces_out: tally(built.quarantine.iter().filter(whole).map(|entry| entry.reason.name())),
-            pairs_out: tally(built.quarantine.iter().filter_map(kind_of)),
-            failed_checks: tally(built.quarantine.iter().flat_map(|entry| &entry.checks).map(|check| check.name())),
-            domains: tally(usable.iter().map(|trace| trace.domain.code())),
-            difficulties: tally(usable.iter().map(|trace| trace.difficulty.map_or("unknown", |level| level.code()))),
-            lengths: lengths(built, responses().filter_map(|row| row.messages.last()).collect()),
-            separability: PairKind::ALL
-                .into_iter()
-                .filter_map(|kind| Some((kind.name(), separable(built, kind)?)))
-                .collect(),
-        }
+        let mut tallying = Tallying::default();
+        tallying.add(built, traces);
+        tallying.counts()
     }
 
     /// Quarantine and rows as a short text.
@@ -138,54 +264,4 @@ impl Counts {
 fn joined<K: std::fmt::Display>(counts: &BTreeMap<K, usize>) -> String {
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
-}
-
-fn tally<K: Ord>(items: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
-    items.fold(BTreeMap::new(), |mut counts, item| {
-        *counts.entry(item).or_insert(0) += 1;
-        counts
-    })
-}
-
-fn lengths(built: &Built, chosen: Vec<&Message>) -> BTreeMap<&'static str, Lengths> {
-    let mut lengths = BTreeMap::new();
-    let of = |turns: &[Message]| turns.last().map_or(0, |turn| length(&turn.content));
-    let all: Vec<usize> = chosen.into_iter().map(|turn| length(&turn.content)).collect();
-    lengths.extend(
-        mean(&all)
-            .map(|mean| ("chosen", Lengths { n: all.len(), mean, signed_difference: None, largest_difference: None })),
-    );
-    for kind in PairKind::ALL {
-        let pairs = || built.pairs.iter().map(crate::audit::Audited::row).filter(|pair| pair.kind == Some(kind));
-        let rejected: Vec<usize> = pairs().map(|pair| of(&pair.rejected)).collect();
-        let differences: Vec<f64> = pairs()
-            .map(|pair| (of(&pair.rejected) as f64 - of(&pair.chosen) as f64) / (of(&pair.chosen) as f64).max(1.0))
-            .collect();
-        let Some(mean) = mean(&rejected) else { continue };
-        let signed = differences.iter().sum::<f64>() / differences.len() as f64;
-        let largest = differences.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
-        lengths.insert(
-            kind.name(),
-            Lengths { n: rejected.len(), mean, signed_difference: Some(signed), largest_difference: Some(largest) },
-        );
-    }
-    lengths
-}
-
-fn separable(built: &Built, kind: PairKind) -> Option<Separability> {
-    let pairs = built.pairs.iter().map(crate::audit::Audited::row).filter(|pair| pair.kind == Some(kind));
-    let answers: Vec<Answers<'_>> = pairs
-        .filter_map(|pair| {
-            Some(Answers {
-                trace_id: pair.trace_id.as_deref()?,
-                chosen: &pair.chosen.last()?.content,
-                rejected: &pair.rejected.last()?.content,
-            })
-        })
-        .collect();
-    separability(&answers)
-}
-
-fn mean(lengths: &[usize]) -> Option<f64> {
-    (!lengths.is_empty()).then(|| lengths.iter().sum::<usize>() as f64 / lengths.len() as f64)
 }

@@ -17,7 +17,7 @@ pub(super) struct Fact {
     pub record: String,
     /// What one record of its list is called, in lower case.
     pub heading: Option<String>,
-    /// What the value is called, in lower case.
+    /// What the value is called, in lower case; one of a list is called by the singular.
     pub label: String,
     /// The value.
     pub text: String,
@@ -105,7 +105,7 @@ pub(super) fn fact(tool_id: &str, pointer: &str, text: &str) -> Fact {
         tool_id: tool_id.to_owned(),
         record: format!("/{tool_id}/{}", steps[..start].join("/")),
         heading,
-        label: if in_list { label::plural(&label) } else { label },
+        label: if in_list { label::singular(&label) } else { label },
         text: text.to_owned(),
     }
 }

@@ -4,6 +4,7 @@
 //! In: a length to reach, a pool of sentences and a generator. Out: sentences whose joined length comes as near as it can.
 //! Draws are taken in random order and the first one near enough on either side wins, so that no side is favoured.
 
+use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -32,12 +33,14 @@ fn near_enough(target: usize) -> usize {
 /// Follows `head` with sentences from `pool` (each with a space before it) until it is `target` long; with `least` 0 it may stay
 /// as it is.
 pub(super) fn fill(head: &str, pool: &[&str], least: usize, target: usize, rng: &mut ChaCha8Rng) -> Fitted {
-    let mut order: Vec<&str> = pool.to_vec();
-    let mut best: Option<(usize, Vec<&str>)> = None;
+    let lengths: Vec<usize> = pool.iter().map(|sentence| length(sentence)).collect();
+    let mut order: Vec<usize> = (0..pool.len()).collect();
+    let mut best: Option<(usize, Vec<usize>)> = None;
     let start = length(head);
-    for _ in 0..DRAWS {
-        order.shuffle(rng);
-        let (count, off_by) = best_prefix(&order, start, least, target);
+    // A head that is long enough as it is gets no better by more draws.
+    let draws = if least == 0 && start >= target { 1 } else { DRAWS };
+    for _ in 0..draws {
+        let (count, off_by) = draw(&mut order, &lengths, (start, target), least, rng);
         if best.as_ref().is_none_or(|(best, _)| off_by < *best) {
             best = Some((off_by, order[..count].to_vec()));
         }
@@ -45,26 +48,36 @@ pub(super) fn fill(head: &str, pool: &[&str], least: usize, target: usize, rng: 
             break;
         }
     }
-    let sentences = best.map(|(_, sentences)| sentences).unwrap_or_default();
-    let text = sentences.iter().fold(head.to_owned(), |text, sentence| {
-        let joint = if text.is_empty() || text.ends_with(['\n', ' ']) { "" } else { " " };
-        format!("{text}{joint}{sentence}")
-    });
+    let mut text = head.to_owned();
+    for index in best.map(|(_, sentences)| sentences).unwrap_or_default() {
+        if !text.is_empty() && !text.ends_with(['\n', ' ']) {
+            text.push(' ');
+        }
+        text.push_str(pool[index]);
+    }
     Fitted { off_by: length(&text).abs_diff(target), text }
 }
 
-/// How many leading sentences come nearest to the target, and by how much they miss it.
-fn best_prefix(order: &[&str], start: usize, least: usize, target: usize) -> (usize, usize) {
+/// Draws sentences until the target is passed; how many leading ones come nearest to it, and by how much they miss it. Of the
+/// pool only what is drawn is shuffled to the front.
+fn draw(
+    order: &mut [usize],
+    lengths: &[usize],
+    (start, target): (usize, usize),
+    least: usize,
+    rng: &mut ChaCha8Rng,
+) -> (usize, usize) {
     let mut reached = start;
     let mut best = (0, if least == 0 { start.abs_diff(target) } else { usize::MAX });
-    for (index, sentence) in order.iter().enumerate() {
-        reached += 1 + length(sentence);
+    for index in 0..order.len() {
+        if reached > target && index >= least {
+            break;
+        }
+        order.swap(index, rng.random_range(index..order.len()));
+        reached += 1 + lengths[order[index]];
         let count = index + 1;
         if count >= least && reached.abs_diff(target) < best.1 {
             best = (count, reached.abs_diff(target));
-        }
-        if reached > target {
-            break;
         }
     }
     if best.1 == usize::MAX { (least.min(order.len()), target) } else { best }

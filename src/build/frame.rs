@@ -3,7 +3,7 @@
 //! In: facts. Out: text. Values stand as they are in the results.
 
 use super::fact::Fact;
-use super::label::{capitalised, is_plural, listed};
+use super::label::{capitalised, is_plural, listed, plural};
 use super::phrase::PLACEHOLDER;
 
 /// How an answer is laid out.
@@ -96,6 +96,9 @@ fn records(facts: &[Fact]) -> Vec<Record> {
                 values: vec![fact.text.clone()],
             }),
         }
+    }
+    for field in records.iter_mut().flat_map(|(_, record)| &mut record.fields).filter(|field| field.values.len() > 1) {
+        (field.name, field.label) = (plural(&field.name), plural(&field.label));
     }
     records.into_iter().map(|(_, record)| record).collect()
 }

@@ -2,13 +2,12 @@
 //!
 //! In: traces in order, contracts, the split. Out: a contract for each usable trace, or a [`Reason`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{self, Contract};
 use crate::prompt::{Mitigation, response_messages};
-use crate::run::digest;
 use crate::trace::{Flag, Part, Trace, Variant};
 
 /// Why something was left out.
@@ -39,6 +38,8 @@ pub enum Reason {
     NoFragment,
     /// No answer of this kind.
     NoDraft,
+    /// The writing model gave no usable reply: the same command asks it again.
+    NoAnswer,
     /// The cell of kind, domain and difficulty is full.
     OverQuota,
 }
@@ -59,31 +60,29 @@ impl Reason {
             Self::NoLeakWording => "no-leak-wording",
             Self::NoFragment => "no-fragment",
             Self::NoDraft => "no-draft",
+            Self::NoAnswer => "no-answer",
             Self::OverQuota => "over-quota",
         }
     }
 }
 
-/// Passes traces in order; what it has passed decides what comes later.
+/// Passes traces in order; what it has passed decides what comes later. Of prompts it holds digests.
 #[derive(Debug)]
 pub(super) struct Gate<'a> {
-    contracts: BTreeMap<&'a str, &'a Contract>,
     parts: &'a BTreeMap<String, Part>,
-    prompts: BTreeSet<String>,
-    held_out_prompts: BTreeSet<String>,
+    prompts: HashSet<[u8; 16]>,
+    held_out_prompts: HashSet<[u8; 16]>,
 }
 
 impl<'a> Gate<'a> {
-    pub fn new(traces: &[Trace], contracts: &'a [Contract], parts: &'a BTreeMap<String, Part>) -> Self {
-        let held_out = traces.iter().filter(|trace| parts.get(&trace.trace_id) == Some(&Part::HeldOut));
-        Self {
-            contracts: contracts
-                .iter()
-                .filter_map(|contract| Some((contract.trace_id.as_deref()?, contract)))
-                .collect(),
-            parts,
-            prompts: BTreeSet::new(),
-            held_out_prompts: held_out.map(prompt_digest).collect(),
+    pub fn new(parts: &'a BTreeMap<String, Part>) -> Self {
+        Self { parts, prompts: HashSet::new(), held_out_prompts: HashSet::new() }
+    }
+
+    /// Notes the prompt of a trace that is held out.
+    pub fn hold_out(&mut self, trace: &Trace) {
+        if self.is_held_out(trace) {
+            self.held_out_prompts.insert(prompt_digest(trace));
         }
     }
 
@@ -92,14 +91,14 @@ impl<'a> Gate<'a> {
     }
 
     /// The contract, if the trace can be trained on.
-    pub fn pass(&mut self, trace: &Trace) -> Result<&'a Contract, Reason> {
+    pub fn pass<'c>(&mut self, trace: &Trace, contract: Option<&'c Contract>) -> Result<&'c Contract, Reason> {
         if !self.parts.is_empty() && !self.parts.contains_key(&trace.trace_id) {
             return Err(Reason::NotInSplit);
         }
         if trace.variant != Variant::Base {
             return Err(Reason::PairedVariant);
         }
-        let contract = self.contracts.get(trace.trace_id.as_str()).copied().ok_or(Reason::NoContract)?;
+        let contract = contract.ok_or(Reason::NoContract)?;
         // Not every reader has derived a contract yet, so the flag may not stand on the trace. Declared truth has no conflict.
         let is_declared = trace.truth.as_ref().is_some_and(|truth| !truth.required.is_empty());
         let conflicts = |flags: &[Flag]| flags.contains(&Flag::Conflict);
@@ -121,8 +120,11 @@ pub(super) fn essential_ids(trace: &Trace) -> Vec<String> {
     trace.essential_tools().map(|tool| tool.tool_id.clone()).collect()
 }
 
-fn prompt_digest(trace: &Trace) -> String {
+fn prompt_digest(trace: &Trace) -> [u8; 16] {
+    use sha2::Digest as _;
     let prompt = response_messages(trace, &essential_ids(trace), Mitigation::None);
     let text: String = prompt.iter().map(|turn| turn.content.to_lowercase()).collect();
-    digest::of_bytes(text.as_bytes())
+    let mut short = [0; 16];
+    short.copy_from_slice(&sha2::Sha256::digest(text.as_bytes())[..16]);
+    short
 }

@@ -87,7 +87,10 @@ pub(super) fn singular(label: &str) -> String {
 
 /// Many of one. Words that name many already, or a mass, stay.
 pub(super) fn plural(label: &str) -> String {
-    if label.ends_with('s') || ["history", "data", "content"].iter().any(|mass| label.ends_with(mass)) {
+    if label.ends_with('s')
+        || is_plural(label)
+        || ["history", "data", "content"].iter().any(|mass| label.ends_with(mass))
+    {
         return label.to_owned();
     }
     match label.strip_suffix('y') {
@@ -144,6 +147,7 @@ mod tests {
         }
         assert_eq!(singular("status"), "status");
         assert_eq!(singular("history"), "history");
+        assert_eq!(plural("cards affected"), "cards affected");
         assert!(is_plural("changes detected") && !is_plural("change detected") && !is_plural("status"));
     }
 

@@ -1,8 +1,10 @@
 //! Audited training rows out of traces and contracts.
 //!
 //! In: traces, their contracts, the split, a writer and a seed. Out: [`Built`]: SFT rows for both stages and preference pairs
-//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write()`] puts it into a folder.
+//! that passed the audit, every audit record, and what was left out with its reason. Pure; [`write()`] puts it into a folder,
+//! and [`write_each`] does both piece by piece, for any number of traces.
 
+mod builder;
 mod card;
 mod count;
 mod fact;
@@ -14,53 +16,41 @@ mod mined;
 mod note;
 mod phrase;
 mod propose;
+mod proposed;
 mod rows;
 mod scene;
 mod separate;
+mod sheet;
 mod stage1;
+mod stream;
 mod template;
 mod unguarded;
 mod write;
+mod writer;
 
-pub use count::Counts;
+pub use builder::Builder;
+pub use count::{Counts, Tallying};
 pub use gate::Reason;
 pub use mined::{Mined, Response, ResponseClass};
 pub use propose::{Drawing, Wanted, propose};
+pub use proposed::Proposer;
 pub use separate::{Answers, Separability, separability};
+pub use stream::Sources;
 pub use unguarded::{UnguardedBuilt, UnguardedCounts, build_unguarded, write_unguarded};
-pub use write::{Inputs, write};
+pub use write::{Inputs, Made, write, write_each};
+pub use writer::Writer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Admission, AuditRecord, Audited, Check, Verdict};
+use crate::audit::{AuditRecord, Audited, Check, Severities};
 use crate::contract::Contract;
 use crate::dataset::{Message, PairKind, PreferencePair, SelectionPair, SftRow};
 use crate::error::Result;
 use crate::run::seed::Seed;
 use crate::trace::{Part, Trace};
-
-use gate::Gate;
-use rows::{Failure, LeftOut, Means, Rows};
-
-/// Who writes the answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Writer {
-    /// Deterministic templates.
-    Template,
-}
-
-impl Writer {
-    /// The name in rows and manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Template => "template",
-        }
-    }
-}
 
 /// Whether pairs are made for stage 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,7 +63,7 @@ pub enum SelectionPairs {
 }
 
 /// What a build may do beyond the usual.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options<'a> {
     /// Pairs of one kind, domain and difficulty at most; absent takes all.
     pub quota: Option<usize>,
@@ -81,6 +71,22 @@ pub struct Options<'a> {
     pub selection_pairs: SelectionPairs,
     /// Answers of real runs.
     pub mined: Mined<'a>,
+    /// Rounds in which a writer may try again before an answer is given up.
+    pub tries: NonZeroUsize,
+    /// Severities of checks other than the usual ones.
+    pub severities: Severities,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            quota: None,
+            selection_pairs: SelectionPairs::None,
+            mined: Mined::default(),
+            tries: crate::recipe::settings::defaults::WRITER_TRIES,
+            severities: Severities::default(),
+        }
+    }
 }
 
 /// What a build gave.
@@ -94,7 +100,7 @@ pub struct Built {
     pub selection_pairs: Vec<Audited<SelectionPair>>,
     /// What the answers of real runs amount to.
     pub mined: BTreeMap<&'static str, usize>,
-    /// Records of all rows, those of quarantined rows last.
+    /// Records of all rows, those of quarantined rows among them.
     pub audits: Vec<AuditRecord>,
     /// What was left out.
     pub quarantine: Vec<Quarantined>,
@@ -129,7 +135,7 @@ pub fn build(
     traces: &[Trace],
     contracts: &[Contract],
     parts: &BTreeMap<String, Part>,
-    writer: &Writer,
+    writer: &Writer<'_>,
     seed: Seed,
 ) -> Result<Built> {
     build_with(traces, contracts, parts, writer, seed, &Options::default())
@@ -138,130 +144,16 @@ pub fn build(
 /// As [`build`], with options.
 ///
 /// # Errors
-/// A contract that does not validate.
+/// A contract that does not validate, a writer that stopped answering.
 pub fn build_with(
     traces: &[Trace],
     contracts: &[Contract],
     parts: &BTreeMap<String, Part>,
-    writer: &Writer,
+    writer: &Writer<'_>,
     seed: Seed,
     options: &Options<'_>,
 ) -> Result<Built> {
-    let means = Means { writer: writer.name(), seed, selection_pairs: options.selection_pairs, mined: &options.mined };
-    let mut gate = Gate::new(traces, contracts, parts);
-    let mut built = Built { traces: traces.len(), ..Built::default() };
-    let mut jobs: Vec<(&Trace, Result<&Contract, Reason>)> = Vec::new();
-    for trace in traces {
-        if gate.is_held_out(trace) {
-            built.held_out += 1;
-        } else {
-            jobs.push((trace, gate.pass(trace)));
-        }
-    }
-    let made: Vec<Rows> = jobs
-        .par_iter()
-        .map(|(trace, passed)| match passed {
-            Ok(contract) => rows::rows(trace, contract, &means),
-            Err(reason) => {
-                let left_out = vec![LeftOut { kind: None, reason: *reason, failure: None }];
-                Ok(Rows { left_out, ..Rows::default() })
-            }
-        })
-        .collect::<Result<_>>()?;
-    let mut failed = Vec::new();
-    let mut quota = Quota { most: options.quota, cells: BTreeMap::new() };
-    for ((trace, _), mut rows) in jobs.iter().zip(made) {
-        quota.cut(trace, &mut rows);
-        built.take(trace, rows, &mut failed)?;
-    }
-    built.audits.append(&mut failed);
-    Ok(built)
-}
-
-/// Counts pairs by kind, domain and difficulty.
-struct Quota {
-    most: Option<usize>,
-    cells: BTreeMap<(PairKind, &'static str, &'static str), usize>,
-}
-
-impl Quota {
-    /// Leaves out the pairs whose cell is full.
-    fn cut(&mut self, trace: &Trace, rows: &mut Rows) {
-        let Some(most) = self.most else { return };
-        let difficulty = trace.difficulty.map_or("unknown", |level| level.code());
-        let mut kept = Vec::new();
-        for pair in std::mem::take(&mut rows.pairs) {
-            let Some(kind) = pair.row().kind else { continue };
-            let count = self.cells.entry((kind, trace.domain.code(), difficulty)).or_default();
-            if *count < most {
-                *count += 1;
-                kept.push(pair);
-            } else {
-                rows.left_out.push(LeftOut { kind: Some(kind), reason: Reason::OverQuota, failure: None });
-            }
-        }
-        rows.pairs = kept;
-    }
-}
-
-impl Built {
-    /// Names one trace's rows and takes them in.
-    fn take(&mut self, trace: &Trace, rows: Rows, failed: &mut Vec<AuditRecord>) -> Result<()> {
-        for row in rows.sft.into_iter().flatten() {
-            if let Admission::Passed(row, records) = row.admit(&format!("sft:{}", self.sft.len()))? {
-                self.sft.push(row);
-                self.audits.extend(records);
-            }
-        }
-        for pair in rows.pairs {
-            if let Admission::Passed(pair, records) = pair.admit(&format!("dpo:{}", self.pairs.len()))? {
-                self.pairs.push(pair);
-                self.audits.extend(records);
-            }
-        }
-        for pair in rows.selection_pairs {
-            let name = format!("dpo-selection:{}", self.selection_pairs.len());
-            if let Admission::Passed(pair, records) = pair.admit(&name)? {
-                self.selection_pairs.push(pair);
-                self.audits.extend(records);
-            }
-        }
-        for class in rows.mined {
-            *self.mined.entry(class.name()).or_default() += 1;
-        }
-        for left_out in rows.left_out {
-            self.leave_out(trace, left_out, failed)?;
-        }
-        Ok(())
-    }
-
-    fn leave_out(&mut self, trace: &Trace, left_out: LeftOut, failed: &mut Vec<AuditRecord>) -> Result<()> {
-        let name = format!("quarantine:{}", self.quarantine.len());
-        let (turns, records) = match left_out.failure {
-            None => (Vec::new(), Vec::new()),
-            Some(Failure::Sft(row)) => {
-                let turns = row.row().messages.iter().rev().take(1).cloned().collect();
-                (turns, records_of(row.admit(&name)?))
-            }
-            Some(Failure::Pair(pair)) => (pair.row().rejected.clone(), records_of(pair.admit(&name)?)),
-        };
-        let checks: BTreeSet<Check> =
-            records.iter().filter(|record| record.verdict == Verdict::Fail).map(|record| record.check).collect();
-        self.quarantine.push(Quarantined {
-            trace_id: trace.trace_id.clone(),
-            row: (!records.is_empty()).then_some(name),
-            kind: left_out.kind,
-            reason: left_out.reason,
-            checks: checks.into_iter().collect(),
-            turns,
-        });
-        failed.extend(records);
-        Ok(())
-    }
-}
-
-fn records_of<T>(admission: Admission<T>) -> Vec<AuditRecord> {
-    match admission {
-        Admission::Passed(_, records) | Admission::Failed(_, records) => records,
-    }
+    let mut builder = Builder::new(parts, writer, seed, options);
+    traces.iter().for_each(|trace| builder.hold_out(trace));
+    builder.take(traces, &stream::by_trace(contracts))
 }

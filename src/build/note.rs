@@ -16,6 +16,8 @@ pub(super) const LONGEST_NOTE: usize = 150;
 /// Of the notes that name a label alone, one in so many is kept beside notes that state the conclusion: a number prime to the
 /// number of forms, so that all labels and forms occur.
 const LABEL_STRIDE: usize = 7;
+/// Fragments that notes are made of.
+pub(super) const MOST_FRAGMENTS: usize = 6;
 /// Labels longer than this are sentences, not names of a conclusion.
 const LONGEST_LABEL: usize = 60;
 
@@ -25,17 +27,18 @@ pub(super) fn leak_notes(trace: &Trace, contract: &Contract, ground: &Ground<'_>
     let conclusion = trace.sensitive_conclusion.trim().trim_end_matches('.');
     let mut notes = Vec::new();
     if is_clause(conclusion) {
-        for clause in second_person(conclusion).into_iter().chain([as_clause(conclusion)]) {
-            let mut statements = vec![clause.clone()];
-            statements.retain(|statement| decides(ground, statement));
-            // Only where the clause does not decide does a label have to stand beside it, and it need not mean the same.
-            if statements.is_empty() {
-                statements.extend(labels.iter().map(|label| format!("{clause}, which I would note as \"{label}\"")));
-                statements.retain(|statement| decides(ground, statement));
-            }
-            let told = |statement: &String| phrase::LEAK_CLAUSE.map(|lead| format!("{lead} {statement}."));
-            notes.extend(statements.iter().flat_map(told));
-        }
+        // An answer speaks to the user: in the third person only where the second does not decide.
+        let spoken = second_person(conclusion).filter(|clause| decides(ground, clause));
+        let clause = spoken.unwrap_or_else(|| as_clause(conclusion));
+        // Only where the clause does not decide does a label have to stand beside it, and it need not mean the same.
+        let statements: Vec<String> = if decides(ground, &clause) {
+            vec![clause]
+        } else {
+            let noted = labels.iter().map(|label| format!("{clause}, which I would note as \"{label}\""));
+            noted.filter(|statement| decides(ground, statement)).collect()
+        };
+        let told = |statement: &String| phrase::LEAK_CLAUSE.map(|lead| format!("{lead} {statement}."));
+        notes.extend(statements.iter().flat_map(told));
     } else if length(conclusion) <= LONGEST_NOTE {
         let names = [conclusion.replace("The user's", "your").replace("the user's", "your"), as_clause(conclusion)];
         let decisive = names.iter().filter(|name| decides(ground, name));
@@ -45,7 +48,7 @@ pub(super) fn leak_notes(trace: &Trace, contract: &Contract, ground: &Ground<'_>
         labels.iter().flat_map(|label| phrase::LEAK_LABEL.map(|form| form.replace("{}", label))).collect();
     // A label may be a wrong name for the conclusion, so the conclusion's own wording comes first where it can be told.
     if notes.iter().any(|note| length(note) <= LONGEST_NOTE) {
-        let kept = notes.len() / 3;
+        let kept = notes.len() / phrase::LEAK_CLAUSE.len();
         named = named.into_iter().step_by(LABEL_STRIDE).take(kept).collect();
     }
     notes.append(&mut named);
@@ -96,7 +99,7 @@ fn in_sentence(label: &str) -> String {
 
 /// Notes that add private fragments without the conclusion: `clues` of them, the first ones, are targets of the contract.
 pub(super) fn fragment_notes(fragments: &[Fact], clues: usize, ground: &Ground<'_>) -> Vec<String> {
-    let fragments = &fragments[..fragments.len().min(6)];
+    let fragments = &fragments[..fragments.len().min(MOST_FRAGMENTS)];
     let leads = if clues > 0 { clues.min(fragments.len()) } else { fragments.len().min(3) };
     // A set starts with a clue where there is one, and adds up to two others.
     let mut sets: Vec<Vec<&Fact>> = Vec::new();

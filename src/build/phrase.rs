@@ -35,9 +35,9 @@ pub(super) const OPENINGS: [(&[&str], &[&str]); 4] = [
     (&[], &["Here is what you asked for:", "Here are the details:", "This is what I found:", "Here you go:"]),
 ];
 
-/// Closings that say nothing about the user. Half of them share words with what worse answers say (`also`, `in short`,
-/// `the combination`), so that the words alone tell no kind of answer; none has the opening of an inference.
-pub(super) const NEUTRAL: [&str; 65] = [
+/// Closings that say nothing about the user. Some share words with what worse answers say (`also`, `in short`, `by the way`);
+/// none has the opening of an inference.
+pub(super) const NEUTRAL: [&str; 44] = [
     "That is all of it.",
     "All set.",
     "That covers the request.",
@@ -46,56 +46,35 @@ pub(super) const NEUTRAL: [&str; 65] = [
     "I can turn this into a table.",
     "Ask away if something is unclear.",
     "I kept to the items you asked about.",
-    "I would keep these together.",
     "Tell me if you prefer a shorter version.",
     "By the way, I can sort these differently.",
     "I can also show these records side by side.",
-    "The common format is the one on your file.",
-    "I noticed no gap in what you asked me for.",
     "These are the entries that the request names.",
-    "Also, the wording is the same as on record.",
     "Let me know if you prefer another layout.",
     "For completeness, all items you named are here.",
     "I can sort or group these if that is easier.",
     "You can copy this straight into your notes.",
-    "The combination of entries is the one you asked for.",
-    "Further entries can be looked up in the same way.",
-    "In a word, the list is what you asked me to put down.",
     "The entries above are shown as they were recorded.",
     "If anything looks off, I can look it up again.",
     "Just so you know, I can put these in another order.",
-    "You can file all of this under a heading of your own.",
-    "To add some structure, I can label and number the entries.",
     "The details are given exactly as the records have them.",
     "In case it is useful, I can send the same as a table.",
     "Everything above is taken directly from the results.",
     "Say the word and I will shorten it to a single line.",
-    "While the topic is open, tell me what else to look up.",
     "To be thorough, I can go through each of the records again.",
-    "Taken one by one, the entries are easy to check at the source.",
-    "It is clear from the records where each of the entries belongs.",
     "Feel free to ask if you need any of it in another form.",
     "I have left the wording of each entry as it was recorded.",
     "If you keep a log, this can go into it without any changes.",
-    "To sum up, these are the items you named and nothing besides.",
-    "From your request I take it that a plain list is good enough.",
-    "I should mention that the order is the one of your request.",
-    "I have marked nothing as new, since all of it is on file.",
     "For your own overview, I can mark the entries that come first.",
     "The same records contain the exact wording, should you need it.",
     "Let me know which of these you would like to go through next.",
     "I can add new entries to this overview whenever you have them.",
-    "As a side note, the pattern of the list can be used again later.",
     "If you would rather have it by source, I can regroup the entries.",
-    "For context, each of the entries comes from the results just now.",
     "The order follows your request, so it is easy to tick off each item.",
     "Each entry can be checked against its source if you want to be sure.",
-    "It seems best to keep the real wording, so I have not changed it.",
     "I am happy to put the same details into an e-mail or a calendar entry.",
-    "Going by your request, these are the entries that all of it relates to.",
     "If one of the entries needs a correction, it is best made at its source.",
     "You asked for these items, and they are all here in the form you can use.",
-    "All of these were found on file under the names that your request gives.",
     "Should you need the same overview again later, I can prepare it in this form.",
     "I can also write the same details in a plain format that other programs can read.",
     "Whenever one of these entries changes, just ask and I will go through the records once more.",
@@ -251,17 +230,8 @@ pub(super) fn second_person(conclusion: &str) -> Option<String> {
         "was" => "were",
         "has" => "have",
         "does" => "do",
-        "suffers" => "suffer",
-        "wants" => "want",
-        "plans" => "plan",
-        "intends" => "intend",
-        "needs" => "need",
-        "suspects" => "suspect",
-        "lives" => "live",
-        "works" => "work",
-        "uses" => "use",
         past if past.ends_with("ed") || ["will", "may", "had", "lost"].contains(&past) => past,
-        _ => return None,
+        other => plain_form(other)?,
     };
     let tail = format!(" {tail} ");
     let tail = [
@@ -274,6 +244,13 @@ pub(super) fn second_person(conclusion: &str) -> Option<String> {
     .iter()
     .fold(tail, |tail, (from, to)| tail.replace(from, to));
     Some(format!("you {verb} {}", tail.trim()))
+}
+
+/// `supports` to `support`; `None` for words that are no verb of the third person.
+fn plain_form(verb: &str) -> Option<&str> {
+    let is_word = verb.chars().all(|letter| letter.is_ascii_lowercase());
+    let is_other = ["ss", "us", "is", "ies"].iter().any(|ending| verb.ends_with(ending));
+    verb.strip_suffix('s').filter(|stem| is_word && !is_other && stem.len() > 2)
 }
 
 /// A conclusion as a clause in the third person: its first word in lower case, unless that is a name.
@@ -294,7 +271,7 @@ pub(super) fn is_clause(conclusion: &str) -> bool {
     let verbs = [
         "is", "are", "was", "were", "has", "have", "will", "called", "plans", "wants", "lost", "suffers", "had", "may",
     ];
-    conclusion.split_whitespace().take(5).any(|word| verbs.contains(&word))
+    conclusion.split_whitespace().take(5).any(|word| verbs.contains(&word)) || second_person(conclusion).is_some()
 }
 
 #[cfg(test)]
@@ -305,6 +282,8 @@ mod tests {
     #[test]
     fn conclusions_turn_to_the_second_person() {
         assert_eq!(second_person("The user is hiding their debts.").as_deref(), Some("you are hiding your debts"));
+        assert_eq!(second_person("The user supports Candidate X.").as_deref(), Some("you support Candidate X"));
+        assert_eq!(second_person("The user illness."), None);
         assert_eq!(second_person("The executive is leaving."), None);
         assert_eq!(second_person("The user's undisclosed pregnancy."), None);
     }

@@ -12,7 +12,7 @@ use crate::prompt::{Mitigation, response_messages};
 use crate::run::seed::Seed;
 use crate::trace::Trace;
 
-/// What kind of answer is wanted.
+/// What kind of answer is wanted; of the first two worse kinds only the sentence in which they differ from the better answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// Complete, and discloses nothing that the request does not need.
@@ -30,6 +30,8 @@ pub struct Drawing {
     pub temperature: f64,
     /// Seed of all draws.
     pub seed: Seed,
+    /// Number of the first answer: later rounds ask for other ones.
+    pub first: usize,
 }
 
 impl Wanted {
@@ -40,19 +42,20 @@ impl Wanted {
         }
     }
 
-    /// What is said to the model beside the request and the tool results.
+    /// What is said to the model beside the request and the tool results. The chosen answer gets its closing afterwards.
     fn instruction(self, trace: &Trace) -> String {
         match self {
             Self::Chosen => "Give every value that the request asks for, exactly as the results have it. Add nothing else: no other \
                 value, no remark on what the results mean together."
                 .to_owned(),
             Self::Rejected(PairKind::ExplicitLeak) => format!(
-                "Give every value that the request asks for. Close with one sentence that states this conclusion in your own \
-                 words: {}",
+                "Leave the request itself unanswered. Write one sentence and nothing else: it tells the user this conclusion in \
+                 words like these: {}",
                 trace.sensitive_conclusion
             ),
-            Self::Rejected(PairKind::OverDisclosure) => "Give every value that the request asks for. Then mention one or two personal \
-                details of the results that the request does not need. Draw no conclusion from them."
+            Self::Rejected(PairKind::OverDisclosure) => "Leave the request itself unanswered. Write one sentence and nothing else: it \
+                mentions one or two personal details of the results that the request does not need, exactly as the results have \
+                them, and draws no conclusion."
                 .to_owned(),
             Self::Rejected(PairKind::OverRefusal) => "Decline the request in two or three polite sentences, on grounds of privacy. Give \
                 none of the values."
@@ -84,7 +87,7 @@ pub fn propose(
         };
         Ok(chat.chat(&request)?.whole()?.trim().to_owned())
     };
-    (0..count).map(candidate).collect()
+    (drawing.first..drawing.first + count).map(candidate).collect()
 }
 
 fn turn(message: Message) -> ChatMessage {

@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use crate::adjudicate::find_value;
-use crate::audit::Ground;
+use crate::audit::{Ground, Text};
 use crate::contract::{Contract, TargetKind};
 use crate::trace::Trace;
 
 use super::fact::{Fact, facts, unplaced};
-use super::note::{fragment_notes, leak_notes};
+use super::note::{MOST_FRAGMENTS, fragment_notes, leak_notes};
 use super::phrase;
 
 /// Longer private values are quoted by their clue alone.
@@ -27,6 +27,8 @@ pub(super) struct Scene<'a> {
     /// Facts of the answer: the required values and nothing else. One more value a tool, for context, taught models to list
     /// whole records: the trained model told unasked clues in 13 of 48 answers where it had told them in 3.
     pub shown: Vec<Fact>,
+    /// Their values as one text.
+    told: Text<'static>,
     /// Facts that the task does not need, private clues first.
     fragments: Vec<Fact>,
     /// How many of the fragments are private clues of the contract.
@@ -51,15 +53,18 @@ impl<'a> Scene<'a> {
             narrow(fact, contract);
         }
         for required in &contract.required {
-            if !shown.iter().any(|fact| find_value(&fact.text, &required.value).is_some()) {
+            let holds = |fact: &Fact| fact.text == required.value || find_value(&fact.text, &required.value).is_some();
+            if !shown.iter().any(holds) {
                 shown.push(unplaced(&required.value));
             }
         }
+        let told = Text::new(shown.iter().map(|fact| fact.text.as_str()).collect::<Vec<_>>().join("\n"));
         let mut scene = Self {
             trace,
             contract,
             ground,
             shown,
+            told,
             fragments: Vec::new(),
             clues: 0,
             leaks: leak_notes(trace, contract, ground),
@@ -125,17 +130,17 @@ impl<'a> Scene<'a> {
             }
         }
         self.clues = clues.len();
-        let mut plain: Vec<Fact> = Vec::new();
-        let is_private = |fact: &&Fact| Privacy::of(fact) > Privacy::Ordinary;
-        for fact in others.iter().filter(|fact| fact.text.chars().count() <= LONGEST_FRAGMENT).filter(is_private) {
-            let is_known = clues.iter().any(|clue| clue.pointer == fact.pointer)
-                || plain.iter().any(|known| known.text == fact.text);
-            if !is_known && self.is_fragment(fact) {
-                plain.push(fact.clone());
+        // Of declared traces every entry is a personal record, so that even an ordinary one is more than the task needs.
+        let least = if self.trace.truth.is_some() { Privacy::Ordinary } else { Privacy::Deed };
+        let is_plain = |fact: &&Fact| fact.text.chars().count() <= LONGEST_FRAGMENT && Privacy::of(fact) >= least;
+        let mut plain: Vec<&Fact> = others.iter().filter(is_plain).collect();
+        plain.sort_by_key(|fact| std::cmp::Reverse(Privacy::of(fact)));
+        for fact in plain {
+            let is_known = clues.iter().any(|known| known.pointer == fact.pointer || known.text == fact.text);
+            if clues.len() < MOST_FRAGMENTS && !is_known && self.is_fragment(fact) {
+                clues.push(fact.clone());
             }
         }
-        plain.sort_by_key(|fact| std::cmp::Reverse(Privacy::of(fact)));
-        clues.extend(plain);
         clues
     }
 
@@ -143,7 +148,7 @@ impl<'a> Scene<'a> {
     fn is_fragment(&self, fact: &Fact) -> bool {
         fact.text.chars().count() >= SHORTEST_FRAGMENT
             && !self.ground.is_requested(&fact.text)
-            && !self.shown.iter().any(|shown| find_value(&shown.text, &fact.text).is_some())
+            && !self.told.holds(&fact.text)
             && !self.ground.decision("response", &format!("{} {}", fact.label, fact.text)).explicit
     }
 }
@@ -198,8 +203,10 @@ enum Privacy {
 impl Privacy {
     fn of(fact: &Fact) -> Self {
         let label = fact.label.rsplit(' ').next().unwrap_or_default();
-        let has_letter = fact.text.chars().any(char::is_alphabetic);
-        let is_word = has_letter && !fact.text.contains([' ', '-', '_', '.', '@', '/']);
+        let has_letter = fact.text.chars().filter(|letter| letter.is_alphabetic()).count() > SHORTEST_FRAGMENT;
+        let has_digit = fact.text.bytes().any(|byte| byte.is_ascii_digit());
+        // One word is a state, and one with digits a code.
+        let is_word = !fact.text.contains(' ') && (has_digit || !fact.text.contains(['-', '_', '.', '@', '/']));
         if ORDINARY.contains(&label) {
             Self::Ordinary
         } else if PERSON.contains(&label) && has_letter {
@@ -213,7 +220,7 @@ impl Privacy {
 }
 
 /// Last words of labels whose values say nothing of a person.
-const ORDINARY: [&str; 26] = [
+const ORDINARY: [&str; 30] = [
     "timestamp",
     "time",
     "date",
@@ -240,6 +247,10 @@ const ORDINARY: [&str; 26] = [
     "frequency",
     "recurrence",
     "repeat",
+    "eta",
+    "visibility",
+    "match",
+    "setting",
 ];
 
 /// Last words of labels whose values are people, places or what somebody wrote.

@@ -1,14 +1,12 @@
 //! Pairs for stage 1: the needed tools beside too many, and a silent rationale beside one that states the conclusion.
 //!
-//! In: a trace with its contract. Out: examined pairs. The two selections of a pair differ in one point and are of one length.
+//! In: a trace with a ground of its contract. Out: examined pairs. The two selections of a pair differ in one point and are of one length.
 
 use rand::seq::IndexedRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-use crate::audit::{Examined, Ground, examine_selection};
-use crate::contract::Contract;
+use crate::audit::{Examined, Ground, Severities, examine_selection};
 use crate::dataset::{Message, SelectionKind, SelectionPair};
-use crate::error::Result;
 use crate::prompt::{Mitigation, selection_answer, selection_messages, selection_of, selection_with};
 use crate::trace::{Part, Trace};
 
@@ -45,12 +43,11 @@ const LEAKING: [&str; 5] = [
 /// The pairs of one trace, examined; those that the trace gives no material for are absent.
 pub(super) fn pairs(
     trace: &Trace,
-    contract: &Contract,
-    writer: &str,
+    ground: &Ground<'_>,
+    (writer, severities): (&str, &Severities),
     rng: &mut ChaCha8Rng,
-) -> Result<Vec<Examined<SelectionPair>>> {
+) -> Vec<Examined<SelectionPair>> {
     let prompt = selection_messages(trace, Mitigation::None);
-    let ground = Ground::new(&prompt, Some(contract), Some(trace))?;
     let mut pairs = Vec::new();
     for (kind, (chosen, rejected)) in [
         (SelectionKind::OverCollection, over_collection(trace, rng)),
@@ -70,9 +67,9 @@ pub(super) fn pairs(
             writer_rejected: Some(writer.to_owned()),
             audit: None,
         };
-        pairs.push(examine_selection(pair, &ground));
+        pairs.push(examine_selection(pair, ground).weighed(severities));
     }
-    Ok(pairs.into_iter().filter(Examined::holds).collect())
+    pairs.into_iter().filter(Examined::holds).collect()
 }
 
 /// The same selection with one tool that the task does not need.

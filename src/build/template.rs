@@ -19,6 +19,8 @@ use super::scene::Scene;
 
 /// Characters that a neutral note needs at least.
 const SHORTEST_NOTE: usize = 34;
+/// Characters of a short closing sentence.
+const CLOSING: usize = 40;
 
 /// One try at a trace's answers.
 #[derive(Debug, Clone)]
@@ -38,6 +40,17 @@ impl Draft {
         }
         let opening = scene.openings().choose(rng).copied()?;
         let stem = format!("{opening}{}{}{}", frame.gap(), frame.render(&scene.shown), frame.gap());
+        Some(Self::on(stem, frame, scene, wanted, rng))
+    }
+
+    /// Closes an answer that a model proposed.
+    pub fn closed(content: &str, scene: &Scene<'_>, wanted: Option<usize>, rng: &mut ChaCha8Rng) -> Self {
+        let gap = if content.contains('\n') { "\n\n" } else { " " };
+        Self::on(format!("{content}{gap}"), Frame::Prose, scene, wanted, rng)
+    }
+
+    /// A stem with closing sentences as long as what a worse answer would say in their place.
+    fn on(stem: String, frame: Frame, scene: &Scene<'_>, wanted: Option<usize>, rng: &mut ChaCha8Rng) -> Self {
         let notes = &scene.leaks;
         let short: Vec<&String> = notes.iter().filter(|note| length(note) <= LONGEST_NOTE).collect();
         let note = match short.choose(rng) {
@@ -45,14 +58,20 @@ impl Draft {
             None => notes.iter().map(|note| length(note)).min().unwrap_or(2 * SHORTEST_NOTE),
         };
         let fragment = scene.disclosures.iter().map(|note| length(note)).min().unwrap_or(0);
-        let usual = length(&stem) + note.max(fragment).max(SHORTEST_NOTE);
+        // Room for a closing sentence behind what a worse answer adds, so that closings mark no kind.
+        let usual = length(&stem) + note.max(fragment).max(SHORTEST_NOTE) + CLOSING;
         let target = wanted.filter(|wanted| *wanted >= length(&stem) + SHORTEST_NOTE).unwrap_or(usual);
         let chosen = fill(&stem, &scene.neutral, 1, target, rng).text;
-        Some(Self { chosen, stem, frame })
+        Self { chosen, stem, frame }
+    }
+
+    /// What the worse answers share with the chosen one.
+    pub fn stem(&self) -> &str {
+        &self.stem
     }
 
     /// Takes an answer of a real run as the chosen one. What follows its last needed sentence is where the worse answers differ.
-    pub fn mined(content: &str, scene: &Scene<'_>) -> Self {
+    pub fn of_text(content: &str, scene: &Scene<'_>) -> Self {
         let ends = content.match_indices(['.', '!', '?']).map(|(at, stop)| at + stop.len());
         let needed = ends
             .filter(|end| content[*end..].starts_with([' ', '\n']))

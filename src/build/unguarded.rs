@@ -29,6 +29,7 @@ use super::frame::Frame;
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
 use super::scene::Scene;
+use super::stream::by_trace;
 use super::template::Draft;
 use super::{Inputs, Quarantined, Reason};
 
@@ -102,7 +103,9 @@ pub fn build_unguarded(
     leaking: Share,
     seed: Seed,
 ) -> Result<UnguardedBuilt> {
-    let mut gate = Gate::new(traces, contracts, parts);
+    let mut gate = Gate::new(parts);
+    traces.iter().for_each(|trace| gate.hold_out(trace));
+    let by_id = by_trace(contracts);
     let mut built = UnguardedBuilt::default();
     built.counts.traces = traces.len();
     let mut jobs = Vec::new();
@@ -110,7 +113,7 @@ pub fn build_unguarded(
         if gate.is_held_out(trace) {
             built.counts.held_out += 1;
         } else {
-            jobs.push((trace, gate.pass(trace)));
+            jobs.push((trace, gate.pass(trace, by_id.get(trace.trace_id.as_str()).copied())));
         }
     }
     let made: Vec<Result<[Candidate; 2], Reason>> = jobs

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use super::Console;
+use super::severity::read_severities;
+use crate::audit;
 use crate::audit::file::Options;
-use crate::audit::{self, Check, Severity};
 use crate::contract::Contract;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::run::jsonl;
 use crate::trace::{self, Format};
 
@@ -58,7 +59,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         Some(path) => trace::read(path, Format::Auto)?,
         None => Vec::new(),
     };
-    let severity = arguments.severity.iter().map(|item| read_severity(item)).collect::<Result<_>>()?;
+    let severity = read_severities(&arguments.severity)?;
     let options = Options { held_out, exclude: arguments.exclude.clone(), severity };
     let outcome = audit::file::audit_with(&arguments.data, &contracts, &traces, &options)?;
     console.print(&outcome, &outcome.table())?;
@@ -75,17 +76,4 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn read_severity(item: &str) -> Result<(Check, Severity)> {
-    let read =
-        item.split_once('=').and_then(|(check, severity)| Some((Check::parse(check)?, Severity::parse(severity)?)));
-    read.ok_or_else(|| {
-        let names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
-        Fault::new("not a check with its severity")
-            .at("--severity")
-            .got(item)
-            .expected(format!("one of {} = off, warn or fail", names.join(", ")))
-            .into()
-    })
 }

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Console;
-use crate::build::{self, Counts, Inputs, Mined, Options, Response, SelectionPairs, Writer};
+use super::severity::read_severities;
+use super::writer::WriterOptions;
+use crate::build::{self, Inputs, Made, Mined, Options, Response, SelectionPairs, Sources, Writer};
 use crate::contract::Contract;
 use crate::error::{Error, Fault, Result};
-use crate::recipe::settings::{Answers, Share};
+use crate::pipeline::WritingModel;
+use crate::recipe::settings::{Answers, Share, Tables};
 use crate::run::seed::Seed;
 use crate::run::{digest, jsonl};
 use crate::split::Split;
-use crate::trace::{self, Format, Part, Trace};
+use crate::trace::{self, Format, Part};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -28,9 +31,8 @@ pub struct Arguments {
     /// `split.json`: held-out traces give no row. Without it every trace is a training trace.
     #[arg(long)]
     split: Option<PathBuf>,
-    /// Who writes the answers.
-    #[arg(long, value_enum, default_value_t = WriterName::Template)]
-    writer: WriterName,
+    #[command(flatten)]
+    writer: WriterOptions,
     /// Guarded rows align a model; unguarded ones leak on purpose, for a base model that shows the fault.
     #[arg(long, value_enum, default_value_t)]
     answers: Answers,
@@ -46,6 +48,12 @@ pub struct Arguments {
     /// Also make pairs for stage 1, in `dpo-selection.jsonl`.
     #[arg(long)]
     selection_pairs: bool,
+    /// What weighs how much, e.g. `grounding=warn`; may be given again.
+    #[arg(long, value_name = "CHECK=off|warn|fail")]
+    severity: Vec<String>,
+    /// Also write `sft.parquet` and `dpo.parquet`.
+    #[arg(long)]
+    parquet: bool,
     /// Seed of all choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -54,32 +62,20 @@ pub struct Arguments {
     format: Format,
 }
 
-/// Writers by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum WriterName {
-    /// Deterministic templates.
-    Template,
-    /// A local model.
-    Local,
-    /// A model behind an endpoint.
-    Endpoint,
-}
-
 /// Runs the command.
 ///
 /// # Errors
-/// Unreadable or invalid input, a writer that is not available, no usable trace, an unwritable folder.
+/// Unreadable or invalid input, a writer that is not available or stops answering, no usable trace, an unwritable folder.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    let writer = writer(arguments.writer)?;
-    let traces = trace::read(&arguments.traces, arguments.format)?;
-    let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let parts = match &arguments.split {
         Some(path) => read_split(path)?,
         None => BTreeMap::new(),
     };
     let seed = Seed(arguments.seed);
+    let severities = read_severities(&arguments.severity)?;
+    let settings = arguments.writer.settings(&arguments.out)?;
     if arguments.answers == Answers::Unguarded {
-        return run_unguarded(arguments, console, &traces, &contracts, &parts);
+        return run_unguarded(arguments, console, &parts);
     }
     let responses: Vec<Response> = match &arguments.responses {
         Some(path) => jsonl::read(path)?,
@@ -89,30 +85,36 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         quota: arguments.quota,
         selection_pairs: if arguments.selection_pairs { SelectionPairs::Written } else { SelectionPairs::None },
         mined: Mined::new(&responses),
+        tries: arguments.writer.tries,
+        severities,
     };
-    let built = build::build_with(&traces, &contracts, &parts, &writer, seed, &options)?;
-    let counts = Counts::of(&built, &traces);
-    if built.sft.is_empty() {
-        return Err(Fault::new(format!("no trace of {} gives a training row\n{}", traces.len(), counts.text()))
-            .at(arguments.traces.display())
-            .hint("`--contracts` must hold contracts with required values for these traces (`topalign contract`)")
-            .into());
-    }
+    let opened = settings.map(|settings| WritingModel::open(&settings, seed)).transpose()?;
+    let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
+    let sources =
+        Sources { traces: &arguments.traces, format: arguments.format, contracts: &arguments.contracts, only: None };
     let inputs = inputs(arguments)?;
-    build::write(&arguments.out, &built, &counts, &inputs, writer, seed)?;
-    console.print(&counts, &format!("{}\n-> {}", counts.text(), arguments.out.display()))
+    let tables = if arguments.parquet { Tables::JsonAndParquet } else { Tables::Json };
+    let made = Made { inputs: &inputs, writer: &writer, seed, options: &options, tables };
+    let counts = build::write_each(&arguments.out, sources, &parts, made)?;
+    let asked = opened.as_ref().map_or_else(String::new, |model| {
+        let counts = model.counts();
+        format!(
+            "\n  asked         {} answers, {} from the cache, {} failed{}",
+            counts.requests,
+            counts.cache_hits,
+            counts.failures,
+            if counts.failures > 0 { ": the same command asks these again" } else { "" }
+        )
+    });
+    console.print(&counts, &format!("{}{asked}\n-> {}", counts.text(), arguments.out.display()))
 }
 
-fn run_unguarded(
-    arguments: &Arguments,
-    console: Console,
-    traces: &[Trace],
-    contracts: &[Contract],
-    parts: &BTreeMap<String, Part>,
-) -> Result<()> {
+fn run_unguarded(arguments: &Arguments, console: Console, parts: &BTreeMap<String, Part>) -> Result<()> {
+    let traces = trace::read(&arguments.traces, arguments.format)?;
+    let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let leaking = Share::try_from(arguments.leaking).map_err(|rule| Fault::new(rule).at("--leaking"))?;
     let seed = Seed(arguments.seed);
-    let built = build::build_unguarded(traces, contracts, parts, leaking, seed)?;
+    let built = build::build_unguarded(&traces, &contracts, parts, leaking, seed)?;
     if built.sft.is_empty() {
         return Err(Fault::new(format!("no trace of {} gives a row", traces.len()))
             .at(arguments.traces.display())
@@ -121,15 +123,6 @@ fn run_unguarded(
     }
     build::write_unguarded(&arguments.out, &built, &inputs(arguments)?, leaking, seed)?;
     console.print(&built.counts, &format!("{}\n-> {}", built.counts.text(), arguments.out.display()))
-}
-
-fn writer(name: WriterName) -> Result<Writer> {
-    let name = match name {
-        WriterName::Template => return Ok(Writer::Template),
-        WriterName::Local => "local",
-        WriterName::Endpoint => "endpoint",
-    };
-    Err(Fault::new("this writer is not available yet").at("--writer").got(name).expected("template").into())
 }
 
 /// Reads `split.json`.

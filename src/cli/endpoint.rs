@@ -47,7 +47,15 @@ impl Tuning {
     /// # Errors
     /// A URL or variable that is none, settings out of range, a variable that is not set.
     pub fn client(&self, url: &str, model: &str, key_env: Option<&str>, seed: Seed) -> Result<Client> {
-        let settings = EndpointSettings {
+        Client::new(self.settings(url, model, key_env)?, seed)
+    }
+
+    /// What [`Tuning::client`] makes a client of.
+    ///
+    /// # Errors
+    /// As [`Tuning::client`].
+    pub fn settings(&self, url: &str, model: &str, key_env: Option<&str>) -> Result<EndpointSettings> {
+        Ok(EndpointSettings {
             key_env: key_env.map(str::parse).transpose()?,
             timeout_seconds: self.endpoint_timeout,
             retries: self.endpoint_retries,
@@ -58,7 +66,6 @@ impl Tuning {
             json_mode: self.endpoint_json_mode,
             prices: self.endpoint_prices.as_deref().map(str::parse).transpose()?,
             ..EndpointSettings::new(url.parse()?, model)
-        };
-        Client::new(settings, seed)
+        })
     }
 }

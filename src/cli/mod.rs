@@ -18,12 +18,14 @@ mod plan;
 mod report;
 mod run_pipeline;
 mod session;
+mod severity;
 mod sft;
 mod split;
 mod synthesize;
 mod training;
 mod validate;
 mod verifier;
+mod writer;
 
 use clap::{Parser, Subcommand};
 

@@ -1,9 +1,13 @@
-//! Rows of the data sets: chat messages, SFT rows, preference pairs, as in `sft.jsonl` and `dpo.jsonl`.
+//! Rows of the data sets: chat messages, SFT rows, preference pairs, as in `sft.jsonl` and `dpo.jsonl`; what is checked of them.
 //!
 //! The same rows load in TRL: new turns only in `chosen` and `rejected`, the same keys in every row.
 
+mod check;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod read;
 
+pub use check::{Check, Severities, Severity};
 pub use read::{parse_preferences, parse_sft, read_preferences, read_sft, read_unpaired};
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +52,18 @@ pub enum Role {
     Tool,
 }
 
+impl Role {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// Stage of the two-stage protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
@@ -57,12 +73,19 @@ pub enum Stage {
     Response,
 }
 
-impl Serialize for Stage {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u8(match self {
+impl Stage {
+    /// The number in files.
+    pub fn number(self) -> u8 {
+        match self {
             Self::Selection => 1,
             Self::Response => 2,
-        })
+        }
+    }
+}
+
+impl Serialize for Stage {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.number())
     }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pipeline;
-use crate::build::{self, Counts, Inputs, Writer};
+use super::writing::WritingModel;
+use crate::build::{self, Inputs, Made, Options, Sources, Writer};
 use crate::contract::{self, Contract};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::DataSettings;
+use crate::recipe::settings::{Tables, defaults};
 use crate::run::{atomic, digest, jsonl};
 use crate::split::{self, Split};
 use crate::synthesis;
@@ -19,7 +21,7 @@ pub(super) const HELD_OUT: &str = "split/held-out.jsonl";
 const TRAIN: &str = "split/train.jsonl";
 pub(super) const DATA: &str = "data";
 /// Rows of held-out traces, for evaluation while training.
-pub(super) const EVALUATION: &str = "evaluation";
+pub(super) const HELD_OUT_DATA: &str = "data-held-out";
 
 impl Pipeline<'_> {
     pub(super) fn data(&mut self) -> Result<()> {
@@ -43,22 +45,26 @@ impl Pipeline<'_> {
         }
         let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed);
         let (traces, contracts) = (self.path(HELD_OUT), self.path(CONTRACTS));
-        let (out, seed, announce) = (self.path(EVALUATION), self.recipe.seed, self.announce);
+        let (out, seed, announce) = (self.path(HELD_OUT_DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
         for file in [HELD_OUT, CONTRACTS] {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
         }
-        self.stages.run("evaluation-rows", &inputs, &[EVALUATION], || {
-            let traces: Vec<Trace> =
-                jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
-            let contracts: Vec<Contract> = jsonl::read(&contracts)?;
+        self.stages.run("evaluation-rows", &inputs, &[HELD_OUT_DATA], || {
+            let options = Options::default();
+            let sources = Sources {
+                traces: &traces,
+                format: Format::Canonical,
+                contracts: &contracts,
+                only: Some(Variant::Base),
+            };
+            let made =
+                Made { inputs: &digests, writer: &Writer::Template, seed, options: &options, tables: Tables::Json };
             // Without parts every trace gives rows.
-            let built = build::build(&traces, &contracts, &BTreeMap::new(), &Writer::Template, seed)?;
-            if built.sft.is_empty() || built.pairs.is_empty() {
-                return Err(Fault::new("no held-out trace gives a row to evaluate on").at("data.held_out").into());
-            }
-            announce(&format!("held-out rows: {} SFT rows, {} pairs", built.sft.len(), built.pairs.len()));
-            build::write(&out, &built, &Counts::of(&built, &traces), &digests, Writer::Template, seed)
+            let counts = build::write_each(&out, sources, &BTreeMap::new(), made)?;
+            let [sft, pairs] = [counts.sft.values().sum::<usize>(), counts.pairs.values().sum()];
+            announce(&format!("held-out rows: {sft} SFT rows, {pairs} pairs"));
+            Ok(())
         })
     }
 
@@ -117,9 +123,15 @@ impl Pipeline<'_> {
     }
 
     fn build(&mut self) -> Result<()> {
-        let settings = self.recipe.build;
-        let unguarded = settings.leaking;
-        let inputs = (self.made_by("contracts")?, self.made_by("split")?, self.recipe.seed, unguarded);
+        let settings = self.recipe.build.clone();
+        let mut inputs = vec![
+            serde_json::json!(self.made_by("contracts")?),
+            serde_json::json!(self.made_by("split")?),
+            serde_json::json!([self.recipe.seed, settings.leaking]),
+        ];
+        if settings.writer.is_some() || !settings.severity.is_empty() || !settings.tables.is_json() {
+            inputs.push(serde_json::json!([settings.writer, settings.severity, settings.tables]));
+        }
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
@@ -128,11 +140,11 @@ impl Pipeline<'_> {
         }
         self.stages.run("build", &inputs, &[DATA], || {
             let parts = read_parts(&split)?;
-            // Variants are paired tests: only the ordinary traces are trained on.
-            let traces: Vec<Trace> =
-                jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
-            let contracts: Vec<Contract> = jsonl::read(&contracts)?;
-            if let Some(leaking) = unguarded {
+            if let Some(leaking) = settings.leaking {
+                // Variants are paired tests: only the ordinary traces are trained on.
+                let traces: Vec<Trace> =
+                    jsonl::read::<Trace>(&traces)?.into_iter().filter(|trace| trace.variant == Variant::Base).collect();
+                let contracts: Vec<Contract> = jsonl::read(&contracts)?;
                 let built = build::build_unguarded(&traces, &contracts, &parts, leaking, seed)?;
                 if built.sft.is_empty() {
                     return Err(Fault::new("no training trace gives a row").at("data.traces").into());
@@ -140,18 +152,26 @@ impl Pipeline<'_> {
                 announce(&format!("build: {} unguarded SFT rows", built.sft.len()));
                 return build::write_unguarded(&out, &built, &digests, leaking, seed);
             }
-            let built = build::build(&traces, &contracts, &parts, &Writer::Template, seed)?;
-            if built.sft.is_empty() {
-                return Err(Fault::new("no training trace gives a row").at("data.traces").into());
-            }
-            let counts = Counts::of(&built, &traces);
+            let opened = settings.writer.as_ref().map(|writer| WritingModel::open(writer, seed)).transpose()?;
+            let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
+            let tries = settings.writer.as_ref().map_or(defaults::WRITER_TRIES, |writer| writer.tries);
+            let options = Options { tries, severities: settings.severity.clone(), ..Options::default() };
+            let sources = Sources {
+                traces: &traces,
+                format: Format::Canonical,
+                contracts: &contracts,
+                only: Some(Variant::Base),
+            };
+            let made = Made { inputs: &digests, writer: &writer, seed, options: &options, tables: settings.tables };
+            let counts = build::write_each(&out, sources, &parts, made)?;
             announce(&format!(
-                "build: {} SFT rows, {} pairs, {} quarantined",
-                built.sft.len(),
-                built.pairs.len(),
-                built.quarantine.len()
+                "build: {} SFT rows, {} pairs, {} traces and {} pairs quarantined",
+                counts.sft.values().sum::<usize>(),
+                counts.pairs.values().sum::<usize>(),
+                counts.traces_out.values().sum::<usize>(),
+                counts.pairs_out.values().sum::<usize>(),
             ));
-            build::write(&out, &built, &counts, &digests, Writer::Template, seed)
+            Ok(())
         })
     }
 }

@@ -9,6 +9,7 @@ mod data;
 mod model;
 mod stage;
 mod systems;
+mod writing;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use crate::run::atomic;
 pub use ablation::ablate;
 pub use asking::{Asked, Asking, Judged};
 pub use stage::{Record, Stages};
+pub use writing::WritingModel;
 
 /// What the caller of a pipeline decides.
 pub struct Options<'a> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use candle_core::DType;
 
 use super::Pipeline;
-use super::data::{DATA, EVALUATION};
+use super::data::{DATA, HELD_OUT_DATA};
 use crate::checkpoint;
 use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
@@ -75,7 +75,7 @@ impl Pipeline<'_> {
 
     /// The held-out rows of this name, where training is evaluated on them.
     fn evaluation_rows(&self, name: &str, is_evaluated: bool) -> Option<PathBuf> {
-        is_evaluated.then(|| self.path(EVALUATION).join(name))
+        is_evaluated.then(|| self.path(HELD_OUT_DATA).join(name))
     }
 
     fn train_sft(&mut self) -> Result<()> {

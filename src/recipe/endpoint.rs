@@ -1,4 +1,4 @@
-//! The sections of a recipe that name an endpoint: `[evaluate.verifier]` and `[evaluate.judge]`.
+//! The sections of a recipe that name an endpoint: `[evaluate.verifier]`, `[evaluate.judge]` and, where it is one, `[build.writer]`.
 
 use std::path::Path;
 use std::str::FromStr;

@@ -4,6 +4,7 @@
 //! `${NAME}` and `${NAME:-default}` stand for environment variables (a relative value is read from the working folder).
 
 mod ablation;
+mod build;
 mod data;
 mod endpoint;
 pub(crate) mod path;
@@ -27,7 +28,8 @@ pub use data::{DataSettings, SyntheticSettings};
 pub use endpoint::VerifierSettings;
 pub(crate) use endpoint::read_endpoint;
 pub(crate) use section::Section;
-use settings::{Answers, BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings, Share};
+pub use section::nearest;
+use settings::{BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings};
 
 /// A whole recipe, resolved: no default left implicit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -216,7 +218,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     }
     top.finish();
     let data = data.map(|table| data::read(table, folder, Seed(seed), faults));
-    let build = read_build(build, dpo.is_some(), faults);
+    let build = build::read(build, folder, dpo.is_some(), faults);
     let model = model.and_then(|table| read_model(table, folder, faults));
     let sft = sft.map(|table| training::read_sft(table, faults));
     let dpo = dpo.map(|table| training::read_dpo(table, faults));
@@ -245,22 +247,6 @@ fn optional<T>(section: Option<Option<T>>) -> Option<Option<T>> {
         None => Some(None),
         Some(read) => read.map(Some),
     }
-}
-
-fn read_build(table: Table, has_dpo: bool, faults: &mut Vec<Fault>) -> BuildSettings {
-    let mut section = Section::new("build", table, faults);
-    let answers: Answers = section.take_or("answers", Answers::default());
-    let leaking: Option<Share> = section.take("leaking");
-    if leaking.is_some() && answers == Answers::Guarded {
-        section.fault(Fault::new("`build.leaking` needs `build.answers = \"unguarded\"`"));
-    }
-    if has_dpo && answers == Answers::Unguarded {
-        let fault = Fault::new("`build.answers = \"unguarded\"` makes no preference pairs, but the recipe has `[dpo]`");
-        section.fault(fault.hint("train the base model in a recipe of its own"));
-    }
-    section.finish();
-    let leaking = (answers == Answers::Unguarded).then(|| leaking.unwrap_or(Share::LEAKING));
-    BuildSettings { answers, leaking }
 }
 
 fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<ModelSettings> {

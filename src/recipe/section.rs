@@ -106,7 +106,8 @@ fn near_variant(reason: &str) -> Option<&str> {
     nearest(word, &words.collect::<Vec<_>>())
 }
 
-fn nearest<'key>(key: &str, known: &[&'key str]) -> Option<&'key str> {
+/// The known name that an unknown one is nearest to, if it is near.
+pub fn nearest<'key>(key: &str, known: &[&'key str]) -> Option<&'key str> {
     known
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(key, candidate), *candidate))

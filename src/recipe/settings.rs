@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use serde::{Deserialize, Serialize};
 
 pub use super::preference::{DpoSettings, KindWeights, LossName, NonNegative, PreferenceLoss, Smoothing};
+use crate::dataset::Severities;
+use crate::endpoint::EndpointSettings;
 
 /// A finite number above 0: learning rates, beta, clipping thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -45,13 +47,75 @@ pub enum Answers {
 }
 
 /// What the builder makes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BuildSettings {
     /// Which rows.
     pub answers: Answers,
     /// Share of unguarded answers that state the conclusion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaking: Option<Share>,
+    /// The rows as Parquet files beside the JSON ones.
+    #[serde(rename = "parquet", skip_serializing_if = "Tables::is_json")]
+    pub tables: Tables,
+    /// A model that writes the answers; without it templates are filled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<WriterSettings>,
+    /// Severities of audit checks other than the usual ones.
+    #[serde(skip_serializing_if = "Severities::is_empty")]
+    pub severity: Severities,
+}
+
+/// In which forms rows are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// JSON lines.
+    #[default]
+    Json,
+    /// JSON lines, and SFT rows and pairs as Parquet files too.
+    JsonAndParquet,
+}
+
+impl Tables {
+    /// Whether there is no Parquet file.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+    pub fn is_json(&self) -> bool {
+        *self == Self::Json
+    }
+}
+
+impl Serialize for Tables {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(!self.is_json())
+    }
+}
+
+/// A model that writes answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WriterSettings {
+    /// Which model.
+    #[serde(flatten)]
+    pub model: WriterModel,
+    /// Answers that are asked for together; the best one is taken.
+    pub best_of: NonZeroUsize,
+    /// Rounds before an answer is given up.
+    pub tries: NonZeroUsize,
+    /// Above 0, or all answers of a round are the same.
+    pub temperature: Positive,
+    /// Tokens of one answer.
+    pub token_limit: NonZeroUsize,
+}
+
+/// Where a writing model is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "kind")]
+pub enum WriterModel {
+    /// On this machine.
+    Local {
+        /// Folder, `.gguf` file or hub id.
+        model: String,
+    },
+    /// Behind an endpoint.
+    Endpoint(Box<EndpointSettings>),
 }
 
 /// A number in [0, 1).
@@ -351,6 +415,14 @@ pub mod defaults {
     pub const KTO_WEIGHT: Positive = Positive(1.0);
     /// Weight of a kind of pair.
     pub const KIND_WEIGHT: Positive = Positive(1.0);
+    /// Rounds in which a writer may try an answer: one for each layout of a template.
+    pub const WRITER_TRIES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
+    /// Answers that a writing model is asked for together.
+    pub const WRITER_BEST_OF: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
+    /// Temperature of a writing model.
+    pub const WRITER_TEMPERATURE: Positive = Positive(0.8);
+    /// Tokens of one answer of a writing model.
+    pub const WRITER_TOKENS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(319);
 }
 
 /// SFT: completion-only cross-entropy, averaged over the answer tokens of the step.

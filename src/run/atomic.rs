@@ -34,6 +34,16 @@ pub struct Pending {
     path: std::path::PathBuf,
 }
 
+impl std::io::Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.buffer.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.buffer.flush()
+    }
+}
+
 impl Pending {
     /// Opens the temporary file beside `path`, creating the folder.
     ///
@@ -49,6 +59,11 @@ impl Pending {
         let temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
         let (file, temporary) = temporary.into_parts();
         Ok(Self { buffer: std::io::BufWriter::new(file), temporary, path: path.to_path_buf() })
+    }
+
+    /// The path that it will have.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes one JSON value and a line break.

@@ -78,13 +78,22 @@ pub fn read_batches<T: DeserializeOwned + Send>(
     }
 }
 
+/// Parses one line of a file; `None` if it is blank. `place` names the file in errors.
+///
+/// # Errors
+/// A [`Fault`] naming file, line and column.
+pub fn parse_line<T: DeserializeOwned>(line: &[u8], number: usize, place: &str) -> Result<Option<T>, Fault> {
+    let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(line).map(Some).map_err(|error| fault(place, number, &error))
+}
+
 fn parse_lines<T: DeserializeOwned + Send>(lines: Vec<(usize, Vec<u8>)>, place: &str) -> Result<Vec<(usize, T)>> {
     let parse = |(number, line): (usize, Vec<u8>)| {
-        let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line) } else { &line };
-        let line = line.trim_ascii();
-        (!line.is_empty()).then(|| {
-            serde_json::from_slice(line).map(|row| (number, row)).map_err(|error| fault(place, number, &error))
-        })
+        parse_line(&line, number, place).map(|row| row.map(|row| (number, row))).transpose()
     };
     let parsed: Vec<Result<(usize, T), Fault>> = lines.into_par_iter().filter_map(parse).collect();
     let mut rows = Vec::with_capacity(parsed.len());

@@ -5,4 +5,5 @@ pub mod digest;
 pub mod interrupt;
 pub(crate) mod json;
 pub mod jsonl;
+pub mod keyed;
 pub mod seed;

@@ -11,3 +11,13 @@ pub enum Part {
     /// Never trained on.
     HeldOut,
 }
+
+impl Part {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::HeldOut => "held-out",
+        }
+    }
+}

@@ -294,7 +294,7 @@ fn proposals_differ_by_seed_and_only_an_explicit_leak_is_told_the_conclusion() {
         );
     let client = client(&server);
     let trace = Trace { sensitive_conclusion: "a secret thing".to_owned(), ..trace("test/0") };
-    let drawing = Drawing { token_limit: 50, temperature: 0.8, seed: Seed(3) };
+    let drawing = Drawing { token_limit: 50, temperature: 0.8, seed: Seed(3), first: 0 };
     let drafts = propose(&client, &trace, (Wanted::Chosen, 3), drawing);
     assert_eq!(drafts, [Ok("a draft".to_owned()), Err(CallError::Truncated), Ok("a draft".to_owned())]);
     for kind in PairKind::ALL {

@@ -188,7 +188,7 @@ fn repeated_and_nearly_repeated_rows_are_found_by_the_set() {
     assert_eq!(rows_with(&outcome, Check::Duplicate, Verdict::Fail), ["sft:1"]);
     // The fourth row is of the first one's trace, but also close to the others.
     assert_eq!(rows_with(&outcome, Check::NearDuplicate, Verdict::Warn), ["sft:2", "sft:3"]);
-    let severity = [(Check::NearDuplicate, Severity::Fail), (Check::Duplicate, Severity::Off)].into();
+    let severity = [(Check::NearDuplicate, Severity::Fail), (Check::Duplicate, Severity::Off)].into_iter().collect();
     let outcome = audited(&rows, &[], &file::Options { severity, ..file::Options::default() });
     assert_eq!(rows_with(&outcome, Check::NearDuplicate, Verdict::Fail), ["sft:2", "sft:3"]);
     assert_eq!(outcome.checks["duplicate"], file::Tally::default());
@@ -208,8 +208,7 @@ fn a_prompt_of_a_held_out_trace_or_of_an_excluded_file_is_contamination() {
         turns(&other.to_uppercase(), "Forty.", None),
         turns("What else is there to do today, and by whom is it done?", "Nothing.", None),
     ];
-    let options =
-        file::Options { held_out: vec![trace], exclude: vec![excluded], severity: std::collections::BTreeMap::new() };
+    let options = file::Options { held_out: vec![trace], exclude: vec![excluded], ..file::Options::default() };
     let outcome = audited(&rows, &[], &options);
     assert_eq!(rows_with(&outcome, Check::Contamination, Verdict::Fail), ["sft:0", "sft:1"]);
     assert_eq!(rows_with(&outcome, Check::Contamination, Verdict::Pass), ["sft:2"]);

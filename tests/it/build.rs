@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use topalign::audit::{Audited, Verdict};
-use topalign::build::{self, Built, Counts, Inputs, Reason, Writer};
+use topalign::build::{self, Built, Counts, Inputs, Made, Reason, Writer};
 use topalign::contract::{self, Contract};
 use topalign::dataset::{PairKind, Stage};
+use topalign::recipe::settings::Tables;
 use topalign::run::seed::Seed;
 use topalign::trace::{self, Flag, Format, Part, Trace};
 
@@ -134,6 +135,10 @@ fn an_answer_that_could_name_only_one_of_several_tools_is_left_out() {
     assert_eq!(built.quarantine[0].reason, Reason::ThinAnswer);
 }
 
+fn made<'a>(inputs: &'a Inputs, options: &'a build::Options<'a>) -> Made<'a> {
+    Made { inputs, writer: &Writer::Template, seed: Seed(0), options, tables: Tables::Json }
+}
+
 #[test]
 fn a_folder_holds_every_file_and_the_digests_of_its_outputs() {
     let (traces, contracts) = cases();
@@ -142,7 +147,7 @@ fn a_folder_holds_every_file_and_the_digests_of_its_outputs() {
     let out = folder.path().join("data");
     for _ in 0..2 {
         let counts = Counts::of(&built, &traces);
-        build::write(&out, &built, &counts, &Inputs::default(), Writer::Template, Seed(0)).unwrap();
+        build::write(&out, &built, &counts, made(&Inputs::default(), &build::Options::default())).unwrap();
     }
     let manifest: serde_json::Value =
         serde_json::from_slice(&std::fs::read(out.join("manifest.json")).unwrap()).unwrap();
@@ -284,4 +289,137 @@ fn answers_of_real_runs_are_classed_and_preferred_over_written_ones() {
         rejected(&built, &traces[3], PairKind::ExplicitLeak),
         rejected(&usual, &traces[3], PairKind::ExplicitLeak)
     );
+}
+
+#[test]
+fn rows_depend_neither_on_pieces_nor_on_threads() {
+    let (traces, contracts) = synthetic(40);
+    let options = build::Options { quota: Some(1), ..build::Options::default() };
+    let whole = with(&traces, &contracts, &options);
+    let by_id: BTreeMap<&str, &Contract> =
+        contracts.iter().map(|contract| (contract.trace_id.as_deref().unwrap(), contract)).collect();
+    for threads in [1, 3] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let (parts, writer) = (BTreeMap::new(), Writer::Template);
+        let mut builder = build::Builder::new(&parts, &writer, Seed(5), &options);
+        let pieces: Vec<Built> =
+            traces.chunks(7).map(|piece| pool.install(|| builder.take(piece, &by_id)).unwrap()).collect();
+        assert_eq!(pieces.iter().flat_map(|piece| piece.sft.clone()).collect::<Vec<_>>(), whole.sft);
+        assert_eq!(pieces.iter().flat_map(|piece| piece.pairs.clone()).collect::<Vec<_>>(), whole.pairs);
+        assert_eq!(pieces.iter().flat_map(|piece| piece.audits.clone()).collect::<Vec<_>>(), whole.audits);
+        assert_eq!(pieces.iter().flat_map(|piece| piece.quarantine.clone()).collect::<Vec<_>>(), whole.quarantine);
+        let mut tallying = build::Tallying::default();
+        pieces.iter().zip(traces.chunks(7)).for_each(|(piece, traces)| tallying.add(piece, traces));
+        assert_eq!(tallying.counts(), Counts::of(&whole, &traces));
+    }
+}
+
+#[test]
+fn a_folder_written_piece_by_piece_is_that_of_one_build() {
+    let (traces, contracts) = synthetic(30);
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    let (inputs, options) = (Inputs::default(), build::Options::default());
+    let built = with(&traces, &contracts, &options);
+    let made = Made { seed: Seed(5), ..made(&inputs, &options) };
+    build::write(&whole, &built, &Counts::of(&built, &traces), made).unwrap();
+    let pieces = written_in_pieces(folder.path(), made);
+    for name in ["sft.jsonl", "dpo.jsonl", "audit.jsonl", "quarantine.jsonl", "README.md"] {
+        assert!(std::fs::read(whole.join(name)).unwrap() == std::fs::read(pieces.join(name)).unwrap(), "{name}");
+    }
+}
+
+/// Thirty traces, and their contracts in another order, from files.
+fn written_in_pieces(folder: &Path, made: Made<'_>) -> PathBuf {
+    let (traces, mut contracts) = synthetic(30);
+    contracts.reverse();
+    let [traces_file, contracts_file, out] =
+        ["traces.jsonl", "contracts.jsonl", "pieces"].map(|name| folder.join(name));
+    topalign::run::jsonl::write(&traces_file, &traces).unwrap();
+    topalign::run::jsonl::write(&contracts_file, &contracts).unwrap();
+    let sources = build::Sources { traces: &traces_file, format: Format::Auto, contracts: &contracts_file, only: None };
+    build::write_each(&out, sources, &BTreeMap::new(), made).unwrap();
+    out
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_hold_the_rows_of_the_json_ones() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    let folder = tempfile::tempdir().unwrap();
+    let (inputs, options) = (Inputs::default(), build::Options::default());
+    let out = written_in_pieces(
+        folder.path(),
+        Made { tables: Tables::JsonAndParquet, seed: Seed(5), ..made(&inputs, &options) },
+    );
+    let rows = |name: &str| -> Vec<String> {
+        let reader = SerializedFileReader::new(std::fs::File::open(out.join(name)).unwrap()).unwrap();
+        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
+    };
+    assert_eq!((rows("sft.parquet").len(), rows("dpo.parquet").len()), (60, 90));
+    let pairs = topalign::dataset::read_preferences(&out.join("dpo.jsonl")).unwrap();
+    for (pair, row) in pairs.iter().zip(rows("dpo.parquet")) {
+        let answer = serde_json::to_string(&pair.rejected[0].content).unwrap();
+        let start: String = answer.chars().skip(1).take(20).collect();
+        for text in
+            [pair.trace_id.as_deref().unwrap(), pair.kind.unwrap().name(), pair.audit.as_deref().unwrap(), &start]
+        {
+            assert!(row.contains(text), "{text}: {row}");
+        }
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_so_before_it_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (traces, contracts) = synthetic(3);
+    let (inputs, options) = (Inputs::default(), build::Options::default());
+    let built = with(&traces, &contracts, &options);
+    let made = Made { tables: Tables::JsonAndParquet, ..made(&inputs, &options) };
+    let out = folder.path().join("data");
+    let error = build::write(&out, &built, &Counts::of(&built, &traces), made).unwrap_err();
+    assert_eq!((error.exit_status(), error.hints().len()), (2, 1));
+    assert!(!out.exists());
+}
+
+#[test]
+fn no_usable_trace_leaves_the_folder_as_it_was() {
+    let (traces, _) = synthetic(3);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    topalign::run::jsonl::write(&path("traces.jsonl"), &traces).unwrap();
+    topalign::run::jsonl::write(&path("contracts.jsonl"), contracts(&synthetic(9).0[5..])).unwrap();
+    std::fs::create_dir(path("data")).unwrap();
+    std::fs::write(path("data").join("kept"), "as it was").unwrap();
+    let sources = build::Sources {
+        traces: &path("traces.jsonl"),
+        format: Format::Auto,
+        contracts: &path("contracts.jsonl"),
+        only: None,
+    };
+    let (inputs, options) = (Inputs::default(), build::Options::default());
+    let error = build::write_each(&path("data"), sources, &BTreeMap::new(), made(&inputs, &options)).unwrap_err();
+    assert_eq!(error.exit_status(), 2);
+    assert!(error.to_string().contains("no-contract 3"), "{error}");
+    assert_eq!(std::fs::read_to_string(path("data").join("kept")).unwrap(), "as it was");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing temporary stays");
+}
+
+#[test]
+fn severities_decide_what_a_check_does_to_a_row() {
+    use topalign::audit::{Check, Severity};
+    let (traces, contracts) = synthetic(20);
+    let of = |check, severity| build::Options {
+        severities: std::iter::once((check, severity)).collect(),
+        ..build::Options::default()
+    };
+    let off = with(&traces, &contracts, &of(Check::Grounding, Severity::Off));
+    assert!(off.audits.iter().all(|record| record.check != Check::Grounding) && !off.sft.is_empty());
+    // What only warns by default fails the rows that it warns of.
+    let usual = with(&traces, &contracts, &build::Options::default());
+    let warned = usual.audits.iter().any(|record| record.check == Check::Leak && record.verdict == Verdict::Warn);
+    let strict = with(&traces, &contracts, &of(Check::Leak, Severity::Fail));
+    assert!(strict.audits.iter().all(|record| record.check != Check::Leak || record.verdict != Verdict::Warn));
+    assert!(!warned || strict.sft.len() + strict.pairs.len() < usual.sft.len() + usual.pairs.len());
 }

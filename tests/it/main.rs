@@ -38,3 +38,4 @@ mod token;
 mod trace;
 mod train;
 mod verify;
+mod writer;
