@@ -44,6 +44,8 @@ pub mod recipe;
 #[path = "../../src/run/mod.rs"]
 pub mod run;
 pub mod scratch;
+#[path = "../../src/synthesis/mod.rs"]
+pub mod synthesis;
 #[path = "../../src/trace/mod.rs"]
 pub mod trace;
 #[path = "../../src/verify/mod.rs"]
