@@ -1,4 +1,4 @@
-//! Target agents: two runtimes, built apart from each other, over one model interface ([`Chat`]).
+//! Target agents: two runtimes, built apart from each other, over one model interface ([`Chat`](crate::endpoint::Chat)).
 //!
 //! In: a request in plain words and [`Tools`]. Out: a [`Turn`], and whatever the tools were called for. *R* speaks a text protocol
 //! (thought, action, observation), *F* native function calls with a last call without tools. Models are [`Scripted`] policies with
