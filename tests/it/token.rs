@@ -87,7 +87,7 @@ fn prompts_equal_those_of_transformers() {
 #[derive(Deserialize)]
 struct TemplateCases {
     conversations: std::collections::BTreeMap<String, Conversation>,
-    masks: Vec<Mask>,
+    masks: Vec<Marked>,
 }
 
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ struct Conversation {
 }
 
 #[derive(Deserialize)]
-struct Mask {
+struct Marked {
     template: String,
     conversation: String,
     ids: Vec<u32>,
