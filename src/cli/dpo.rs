@@ -1,7 +1,7 @@
 //! `topalign dpo`: preference optimisation.
 
-use super::Console;
 pub use super::training::Arguments;
+use super::{Console, plan};
 use crate::dataset::{read_preferences, read_unpaired};
 use crate::error::{Fault, Result};
 use crate::train::{self, Rows};
@@ -19,7 +19,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let (rows, held_out) = training.rows(read)?;
     let rows = Rows { train: &rows, held_out: &held_out };
     if arguments.is_dry_run() {
-        return training.show(&train::plan_dpo(&training.job()?, rows, settings)?, console);
+        return plan::print(&train::plan_dpo(&training.job()?, rows, settings)?, console);
     }
     training.finish(&train::dpo(&training.job()?, rows, settings)?, console)
 }

@@ -2,10 +2,20 @@
 
 use std::fmt::Write as _;
 
+use super::Console;
+use crate::error::Result;
 use crate::train::{Activations, DropReason, Example, Plan};
 
+/// Prints what a run would do.
+///
+/// # Errors
+/// As [`Console::print`].
+pub fn print(plan: &Plan, console: Console) -> Result<()> {
+    console.print(plan, &text(plan))
+}
+
 /// The plan as text: counts, examples with what is masked and what is trained, memory and time.
-pub fn text(plan: &Plan) -> String {
+fn text(plan: &Plan) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<16}{value}");
@@ -53,7 +63,7 @@ fn memory(plan: &Plan) -> String {
         Activations::Recomputed => "activations, recomputed by layer",
     };
     format!(
-        "about {} MiB: weights {}, gradients and moments {}, {activations} {}, head {}",
+        "about {} MiB: weights {}, gradients and moments {}, {activations} {}, head {}; the rest is the process",
         mebibytes(plan.memory_bytes),
         mebibytes(memory.weights),
         mebibytes(memory.training),

@@ -1,7 +1,7 @@
 //! `topalign sft`: supervised fine-tuning.
 
-use super::Console;
 pub use super::training::Arguments;
+use super::{Console, plan};
 use crate::dataset::read_sft;
 use crate::error::{Fault, Result};
 use crate::train::{self, Rows};
@@ -18,7 +18,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let (rows, held_out) = training.rows(read_sft)?;
     let rows = Rows { train: &rows, held_out: &held_out };
     if arguments.is_dry_run() {
-        return training.show(&train::plan_sft(&training.job()?, rows, settings)?, console);
+        return plan::print(&train::plan_sft(&training.job()?, rows, settings)?, console);
     }
     training.finish(&train::sft(&training.job()?, rows, settings)?, console)
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
 use crate::recipe::{Recipe, SCRATCH};
 use crate::run::{atomic, digest};
-use crate::train::{Job, Plan, RunManifest, Start};
+use crate::train::{Job, RunManifest, Start};
 
 /// Arguments of a training command.
 #[derive(Debug, clap::Args)]
@@ -94,14 +94,6 @@ impl Training {
     pub fn rows<T>(&self, read: impl Fn(&Path) -> Result<Vec<T>>) -> Result<(Vec<T>, Vec<T>)> {
         let held_out = self.held_out.as_deref().map(&read).transpose()?;
         Ok((read(&self.data)?, held_out.unwrap_or_default()))
-    }
-
-    /// Prints what the run would do.
-    ///
-    /// # Errors
-    /// As [`Console::print`].
-    pub fn show(&self, plan: &Plan, console: Console) -> Result<()> {
-        console.print(plan, &super::plan::text(plan))
     }
 
     /// The job.

@@ -381,6 +381,7 @@ impl TrainSettings {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default_kept(kept: &NonZeroUsize) -> bool {
     *kept == defaults::KEEP_CHECKPOINTS
 }

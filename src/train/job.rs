@@ -183,7 +183,7 @@ fn open_dpo<'a>(job: &'a Job<'a>, rows: Rows<'_, PreferencePair>, settings: &'a 
             let encode = if is_paired { encode_dpo } else { encode_unpaired };
             let encoded = encode(&of_kinds(rows, settings.kinds.as_deref()), tokenizer, limit)?;
             if settings.kind_weights.is_some() {
-                encoded.check_kinds()?
+                encoded.check_kinds()?;
             }
             Ok(encoded)
         };

@@ -147,7 +147,16 @@ impl RunManifest {
 
 /// Peak resident memory of this process, from the line `VmHWM` of `/proc/self/status`.
 pub fn peak_memory_bytes() -> Option<u64> {
+    status_bytes("VmHWM:")
+}
+
+/// Resident memory of this process now.
+pub(super) fn resident_memory_bytes() -> Option<u64> {
+    status_bytes("VmRSS:")
+}
+
+fn status_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }

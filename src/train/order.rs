@@ -16,7 +16,7 @@ pub struct Order {
     epochs: NonZeroUsize,
     max_steps: Option<NonZeroUsize>,
     seed: Seed,
-    order: RowOrder,
+    rows: RowOrder,
     windows: Windows,
 }
 
@@ -52,7 +52,7 @@ impl Order {
             epochs: settings.epochs,
             max_steps: settings.max_steps,
             seed,
-            order: settings.order,
+            rows: settings.order,
             windows: first,
         };
         if let StepSize::Tokens(budget) = settings.step_size {
@@ -79,7 +79,7 @@ impl Order {
     /// The units of an epoch in their order.
     fn epoch_units(&self, epoch: usize) -> Vec<usize> {
         let mut units: Vec<usize> = (0..self.units).collect();
-        if self.order == RowOrder::Shuffled {
+        if self.rows == RowOrder::Shuffled {
             units.shuffle(&mut self.seed.stream(&format!("order/epoch/{epoch}")));
         }
         units

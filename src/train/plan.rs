@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::batch::{MicroBatch, deal};
 use super::estimate::{self, Activations, MemoryEstimate};
+use super::manifest::resident_memory_bytes;
 use super::policy::{Pass, Policy as _};
 use super::rows::DroppedRow;
 use super::session::Session;
@@ -45,7 +46,7 @@ pub struct Plan {
     pub examples: Vec<Example>,
     /// What the largest pass needs.
     pub memory: MemoryEstimate,
-    /// All of it.
+    /// All of it, with what this process holds beside the weights where the system tells it.
     pub memory_bytes: u64,
     /// Whether the largest pass keeps its activations.
     pub activations: Activations,
@@ -125,6 +126,7 @@ impl Session<'_> {
             .unwrap_or_else(|| MicroBatch::new(trees, Vec::new()));
         let activations = self.policy.activations(&largest.packed);
         let memory = estimate::memory(self.policy.decoder(), &largest.packed, activations);
+        let beside = resident_memory_bytes().map_or(0, |resident| resident.saturating_sub(memory.weights));
         let mut examples = Vec::new();
         for unit in windows().take(EXAMPLES).flat_map(|window| window.units).take(EXAMPLES) {
             examples.push(self.example(unit)?);
@@ -143,7 +145,7 @@ impl Session<'_> {
             step_tokens,
             examples,
             memory,
-            memory_bytes: memory.total(),
+            memory_bytes: memory.total() + beside,
             activations,
             time: self.time(step_tokens, forward)?,
         })
@@ -168,8 +170,10 @@ impl Session<'_> {
         let text = |(index, answer): (usize, &Vec<u32>)| {
             Ok(TrainedText { side: side(index), text: self.tokenizer.decode_verbatim(answer)?, tokens: answer.len() })
         };
+        let mut rows = tree.row_ids.clone();
+        rows.dedup(); // the chosen answer has the name of its first pair
         Ok(Example {
-            rows: tree.row_ids.clone(),
+            rows,
             masked: self.tokenizer.decode_verbatim(&tree.prompt)?,
             masked_tokens: tree.prompt.len(),
             trained: tree.answers.iter().enumerate().map(text).collect::<Result<_>>()?,

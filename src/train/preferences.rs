@@ -10,19 +10,24 @@ use crate::loss::PreferenceObjective;
 use crate::recipe::settings::DpoSettings;
 use crate::token::Tree;
 
+/// Prompts with answers to other prompts, and the reference's log-probabilities of them.
+struct Others {
+    trees: Vec<Option<Tree>>,
+    reference: Vec<Vec<f32>>,
+}
+
 /// Rows with what the reference says of them.
 struct Side<'a> {
     encoded: &'a Encoded,
     reference: Option<Vec<Vec<f32>>>,
-    mismatched: Option<(Vec<Option<Tree>>, Vec<Vec<f32>>)>,
+    mismatched: Option<Others>,
 }
 
 /// Computes the reference where the loss has one, then trains.
 pub(super) fn train(session: &Session<'_>, settings: &DpoSettings) -> Result<RunManifest> {
     let mut sides = Vec::new();
     for encoded in [Some(&session.encoded), session.held_out()].into_iter().flatten() {
-        let mismatched =
-            if settings.loss.is_paired() { None } else { Some((mismatch(&encoded.trees, session.limit)?, Vec::new())) };
+        let mismatched = if settings.loss.is_paired() { None } else { Some(mismatch(&encoded.trees, session.limit)?) };
         sides.push(Side { encoded, reference: None, mismatched });
     }
     let seconds = if settings.loss.needs_reference() { Some(refer(session, &mut sides)?) } else { None };
@@ -35,7 +40,7 @@ fn refer(session: &Session<'_>, sides: &mut [Side<'_>]) -> Result<f64> {
     let trees: Vec<Tree> = sides
         .iter()
         .flat_map(|side| {
-            let mismatched = side.mismatched.iter().flat_map(|(trees, _)| trees.iter().flatten());
+            let mismatched = side.mismatched.iter().flat_map(|others| others.trees.iter().flatten());
             side.encoded.trees.iter().chain(mismatched).cloned()
         })
         .collect();
@@ -43,7 +48,7 @@ fn refer(session: &Session<'_>, sides: &mut [Side<'_>]) -> Result<f64> {
     let mut values = values.into_iter();
     for side in sides {
         side.reference = Some(values.by_ref().take(side.encoded.trees.len()).collect());
-        if let Some((trees, reference)) = &mut side.mismatched {
+        if let Some(Others { trees, reference }) = &mut side.mismatched {
             *reference =
                 trees.iter().map(|tree| tree.as_ref().and_then(|_| values.next()).unwrap_or_default()).collect();
         }
@@ -59,7 +64,10 @@ impl Side<'_> {
             reference: self.reference.as_deref(),
             objective: PreferenceObjective::from(settings),
             kind_weights: settings.kind_weights,
-            mismatched: self.mismatched.as_ref().map(|(trees, reference)| Mismatched { trees, reference }),
+            mismatched: self
+                .mismatched
+                .as_ref()
+                .map(|others| Mismatched { trees: &others.trees, reference: &others.reference }),
         }
     }
 }
@@ -69,7 +77,7 @@ impl Side<'_> {
 ///
 /// # Errors
 /// A [`Fault`] for a single tree: its own answer would be no other's.
-fn mismatch(trees: &[Tree], limit: usize) -> Result<Vec<Option<Tree>>> {
+fn mismatch(trees: &[Tree], limit: usize) -> Result<Others> {
     let count = trees.len();
     if count < 2 {
         return Err(Fault::new("the loss `kto` needs answers to at least two prompts")
@@ -87,5 +95,5 @@ fn mismatch(trees: &[Tree], limit: usize) -> Result<Vec<Option<Tree>>> {
             answers: vec![answer.clone()],
         })
     };
-    Ok((0..count).map(of).collect())
+    Ok(Others { trees: (0..count).map(of).collect(), reference: Vec::new() })
 }

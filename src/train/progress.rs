@@ -51,14 +51,14 @@ mod tests {
         let mut row = StepRow {
             step: 3,
             epoch: 0.5,
-            loss: Some(0.693_147),
+            loss: Some(0.712_345),
             grad_norm: None,
             learning_rate: 1e-4,
             num_tokens: 900,
             step_seconds: Some(0.5),
             metrics: std::collections::BTreeMap::default(),
         };
-        assert_eq!(message(&row, 300), "loss 0.6931, 600 tokens/s");
+        assert_eq!(message(&row, 300), "loss 0.7123, 600 tokens/s");
         (row.loss, row.step_seconds) = (None, Some(0.0));
         assert_eq!(message(&row, 300), "loss none");
     }

@@ -29,6 +29,7 @@ use crate::run::digest;
 use crate::token::{ChatTokenizer, Tree};
 
 /// What a session is opened with.
+#[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) stage: &'static str,

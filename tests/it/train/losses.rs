@@ -3,7 +3,7 @@
 use topalign::dataset::{PairKind, PreferencePair};
 use topalign::recipe::settings::{DpoSettings, KindWeights, NonNegative, Positive, PreferenceLoss, Smoothing};
 use topalign::token::ChatTokenizer;
-use topalign::train::{self, Job, MicroBatch, Objective as _, Preference, encode_unpaired};
+use topalign::train::{self, Job, MicroBatch, Objective as _, Policy as _, Preference, encode_unpaired};
 
 use super::decoder::{dpo_settings, folders, job, log, lora};
 use super::{tiny, toy};
@@ -128,7 +128,6 @@ fn a_steps_loss_is_the_mean_of_its_pairs_weighted_by_kind_however_it_is_cut() {
         let scale = train::StepScale { weight: objective.weight(&cuts.concat()), baseline: 0.0 };
         let share = |units: &&[usize]| {
             let batch = MicroBatch::new(&trees, units.to_vec());
-            use topalign::train::Policy as _;
             let values = policy.log_probabilities(&batch.packed, super::decoder::TRAINING).unwrap();
             let share = objective.share(&batch, &values, scale, &mut train::Means::default()).unwrap();
             f64::from(share.to_scalar::<f32>().unwrap())
