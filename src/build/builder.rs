@@ -85,7 +85,9 @@ impl<'a> Builder<'a> {
             .collect();
         let parts: Vec<Built> =
             named.into_par_iter().map(|(trace, rows, first)| first.name(trace, rows)).collect::<Result<_>>()?;
-        parts.into_iter().for_each(|part| built.append(part));
+        for part in parts {
+            built.append(part);
+        }
         Ok(built)
     }
 

@@ -154,6 +154,8 @@ pub fn build_with(
     options: &Options<'_>,
 ) -> Result<Built> {
     let mut builder = Builder::new(parts, writer, seed, options);
-    traces.iter().for_each(|trace| builder.hold_out(trace));
+    for trace in traces {
+        builder.hold_out(trace);
+    }
     builder.take(traces, &stream::by_trace(contracts))
 }

@@ -94,7 +94,7 @@ fn within(text: &str, limit: usize) -> &str {
     let ends = text.match_indices(['.', '!', '?']).map(|(at, stop)| at + stop.len());
     let is_end = |end: &usize| text[*end..].chars().next().is_none_or(char::is_whitespace);
     let fits = |end: &usize| length(&text[..*end]) <= limit + limit / 20;
-    ends.filter(is_end).filter(fits).next_back().map_or(text, |end| &text[..end])
+    ends.filter(is_end).rfind(fits).map_or(text, |end| &text[..end])
 }
 
 #[cfg(test)]

@@ -104,7 +104,9 @@ pub fn build_unguarded(
     seed: Seed,
 ) -> Result<UnguardedBuilt> {
     let mut gate = Gate::new(parts);
-    traces.iter().for_each(|trace| gate.hold_out(trace));
+    for trace in traces {
+        gate.hold_out(trace);
+    }
     let by_id = by_trace(contracts);
     let mut built = UnguardedBuilt::default();
     built.counts.traces = traces.len();

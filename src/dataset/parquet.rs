@@ -135,7 +135,7 @@ impl Table {
         for (index, (_, kind)) in R::SCHEMA.iter().enumerate() {
             let cells: Vec<Cell<'_>> = rows.iter().map(|row| row.cell(index)).collect();
             // A column of turns is two columns of leaves.
-            let leaves: &[fn(&mut SerializedColumnWriter<'_>, &[Cell<'_>]) -> Result<(), ParquetError>] = match kind {
+            let leaves: &[Leaf] = match kind {
                 Kind::Turns => &[roles, contents],
                 Kind::Text => &[texts],
                 Kind::Number => &[numbers],
@@ -158,6 +158,9 @@ impl Table {
         self.writer.into_inner().map_err(|error| unwritable(&self.path, error))?.commit()
     }
 }
+
+/// Writes one column of leaves out of a column's cells.
+type Leaf = fn(&mut SerializedColumnWriter<'_>, &[Cell<'_>]) -> Result<(), ParquetError>;
 
 fn roles(writer: &mut SerializedColumnWriter<'_>, cells: &[Cell<'_>]) -> Result<(), ParquetError> {
     turns(writer, cells, |turn| ByteArray::from(turn.role.name()))

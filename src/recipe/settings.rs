@@ -77,7 +77,6 @@ pub enum Tables {
 
 impl Tables {
     /// Whether there is no Parquet file.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
     pub fn is_json(&self) -> bool {
         *self == Self::Json
     }

@@ -309,7 +309,9 @@ fn rows_depend_neither_on_pieces_nor_on_threads() {
         assert_eq!(pieces.iter().flat_map(|piece| piece.audits.clone()).collect::<Vec<_>>(), whole.audits);
         assert_eq!(pieces.iter().flat_map(|piece| piece.quarantine.clone()).collect::<Vec<_>>(), whole.quarantine);
         let mut tallying = build::Tallying::default();
-        pieces.iter().zip(traces.chunks(7)).for_each(|(piece, traces)| tallying.add(piece, traces));
+        for (piece, traces) in pieces.iter().zip(traces.chunks(7)) {
+            tallying.add(piece, traces);
+        }
         assert_eq!(tallying.counts(), Counts::of(&whole, &traces));
     }
 }

@@ -180,7 +180,8 @@ fn a_tiny_local_model_is_asked_as_often_as_it_may_be_and_its_babble_is_no_row() 
     assert_eq!(writer.name(), "local:model");
     let built = built(&traces, &contracts, &writer, 3);
     assert!(built.sft.is_empty() && built.pairs.is_empty());
-    assert!(built.quarantine.iter().all(|entry| matches!(entry.reason, Reason::Audit | Reason::NoDraft)));
+    // Words at random run into the token limit, and a cut answer is none.
+    assert!(built.quarantine.iter().all(|entry| matches!(entry.reason, Reason::Audit | Reason::NoAnswer)));
     assert_eq!(topalign::endpoint::Chat::counts(&chat).requests, 2 * 3 * 2);
 }
 
