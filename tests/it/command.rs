@@ -249,3 +249,16 @@ fn a_recipe_is_handed_over_to_trl_with_its_settings_and_rows() {
     let simpo = [&with_model[..], &["--set", "dpo.loss=simpo"]].concat();
     assert_fails(&simpo, here, 2, &["`trl dpo` has no such loss", "simpo"]);
 }
+
+#[test]
+fn every_shipped_recipe_is_validated_by_the_command() {
+    let folder = root().join("recipes");
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let checked = topalign(&["validate", path.to_str().unwrap()], &folder);
+            assert!(checked.status.success(), "{}: {}", path.display(), text(&checked.stderr));
+            assert!(!checked.stdout.is_empty());
+        }
+    }
+}
