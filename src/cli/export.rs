@@ -17,7 +17,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Target {
-    /// Data sets, configurations of `trl sft` and `trl dpo`, and one of accelerate with DeepSpeed.
+    /// Data sets, configurations of `trl sft` and `trl dpo`, and one of accelerate with `DeepSpeed`.
     Trl(Trl),
 }
 

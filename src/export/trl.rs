@@ -189,7 +189,7 @@ fn pairs_per_trace(pairs: &[PreferencePair]) -> usize {
     (pairs.len() as f64 / traces.len().max(1) as f64).round().max(1.0) as usize
 }
 
-/// One process a device with ZeRO stage 2, to be edited for the cluster.
+/// One process a device with `ZeRO` stage 2, to be edited for the cluster.
 fn accelerate(recipe: &Recipe) -> String {
     let clip = recipe.dpo.as_ref().map(|dpo| &dpo.train).or(recipe.sft.as_ref().map(|sft| &sft.train));
     let deepspeed = json!({

@@ -34,8 +34,6 @@ fn figure(figure: OverSeeds, scale: f64) -> String {
     let Some(((mean, least), greatest)) = figure.mean.zip(figure.least).zip(figure.greatest) else {
         return "-".to_owned();
     };
-    if least == greatest {
-        return format!("{:.1}", scale * mean);
-    }
-    format!("{:.1} [{:.1}, {:.1}]", scale * mean, scale * least, scale * greatest)
+    let [mean, least, greatest] = [mean, least, greatest].map(|value| format!("{:.1}", scale * value));
+    if least == greatest { mean } else { format!("{mean} [{least}, {greatest}]") }
 }

@@ -200,7 +200,9 @@ fn fade(weights: &mut Weights, layer: usize, start: usize, head_size: usize) {
     for part in ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"] {
         edit(weights, layer, part, |matrix| {
             for row in start..start + head_size {
-                matrix.row_mut(row).iter_mut().for_each(|value| *value *= REMNANT);
+                for value in matrix.row_mut(row) {
+                    *value *= REMNANT;
+                }
             }
         });
     }
@@ -221,7 +223,9 @@ fn add(to: &mut [f32], scale: f32, what: &[f32]) {
 fn unit(values: impl Iterator<Item = f32>) -> Vec<f32> {
     let mut vector: Vec<f32> = values.collect();
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-    vector.iter_mut().for_each(|value| *value /= length);
+    for value in &mut vector {
+        *value /= length;
+    }
     vector
 }
 
