@@ -226,12 +226,11 @@ fn a_recipe_is_handed_over_to_trl_with_its_settings_and_rows() {
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let read = |file: &str| std::fs::read_to_string(here.join("trl").join(file)).unwrap();
     let keys = |file: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
-        let pairs = read(file)
+        read(file)
             .lines()
             .map(|line| line.split_once(": ").unwrap())
             .map(|(key, value)| (key.to_owned(), serde_json::from_str(value).unwrap()))
-            .collect();
-        pairs
+            .collect()
     };
     let (sft, dpo) = (keys("sft.yaml"), keys("dpo.yaml"));
     assert_eq!(sft["learning_rate"], 1e-3);
