@@ -41,7 +41,7 @@ pub struct Exported {
 /// Writes the folder, replacing what was there.
 ///
 /// # Errors
-/// A [`Fault`] for a model that transformers does not load, or a loss that TRL's `dpo` does not have; [`Error::Write`].
+/// A [`Fault`] for a model that transformers does not load, or a loss that TRL's `dpo` does not have; [`crate::error::Error::Write`].
 pub fn write_trl(folder: &Path, handover: &Handover<'_>) -> Result<Exported> {
     let Handover { recipe, model, sft, dpo } = *handover;
     check_model(model)?;
