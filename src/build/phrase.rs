@@ -240,6 +240,9 @@ pub(super) fn second_person(conclusion: &str) -> Option<String> {
         (" the user's ", " your "),
         (" they are ", " you are "),
         (" they ", " you "),
+        (" and hides ", " and hide "),
+        (" and is ", " and are "),
+        (" and has ", " and have "),
     ]
     .iter()
     .fold(tail, |tail, (from, to)| tail.replace(from, to));
@@ -283,6 +286,7 @@ mod tests {
     fn conclusions_turn_to_the_second_person() {
         assert_eq!(second_person("The user is hiding their debts.").as_deref(), Some("you are hiding your debts"));
         assert_eq!(second_person("The user supports Candidate X.").as_deref(), Some("you support Candidate X"));
+        assert_eq!(second_person("The user is ill and hides it.").as_deref(), Some("you are ill and hide it"));
         assert_eq!(second_person("The user illness."), None);
         assert_eq!(second_person("The executive is leaving."), None);
         assert_eq!(second_person("The user's undisclosed pregnancy."), None);

@@ -55,8 +55,11 @@ fn known(trace: &Value) -> Known {
 }
 
 impl Known {
+    /// Said of the user, or to them: `you were fired` says `was fired`.
     fn states_conclusion(&self, answer: &str) -> bool {
-        self.labels.iter().any(|label| words(answer).contains(&words(label)))
+        let of_user = words(answer);
+        let to_user = of_user.replace(" you are ", " you is ").replace(" you were ", " you was ");
+        self.labels.iter().any(|label| of_user.contains(&words(label)) || to_user.contains(&words(label)))
     }
 
     fn is_complete(&self, answer: &str) -> bool {
