@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::Console;
 use crate::dataset::{read_preferences, read_sft};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, Result};
 use crate::export::{Handover, write_trl};
 use crate::recipe::Recipe;
+use crate::run::atomic;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -49,32 +50,14 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     if recipe.sft.is_none() && recipe.dpo.is_none() {
         return Err(Fault::new("the recipe trains nothing").at(arguments.recipe.display()).into());
     }
-    refuse_other_folder(&arguments.out)?;
+    atomic::refuse_other_folder(&arguments.out, "accelerate.yaml", "TRL export")?;
     let data = arguments.data.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name).join("data"));
     let sft = if recipe.sft.is_some() { read_sft(&data.join("sft.jsonl"))? } else { Vec::new() };
     let mut dpo = if recipe.dpo.is_some() { read_preferences(&data.join("dpo.jsonl"))? } else { Vec::new() };
-    if let Some(kinds) = recipe.dpo.as_ref().and_then(|dpo| dpo.kinds.as_ref()) {
-        dpo.retain(|pair| pair.kind.is_some_and(|kind| kinds.contains(&kind)));
-    }
+    dpo.retain(|pair| recipe.dpo.as_ref().is_some_and(|settings| settings.takes(pair.kind)));
     let model = arguments.model.as_deref().unwrap_or(&recipe.model.source);
     let exported = write_trl(&arguments.out, &Handover { recipe: &recipe, model, sft: &sft, dpo: &dpo })?;
     let rows: Vec<String> = exported.rows.iter().map(|(file, rows)| format!("{file}: {rows} rows")).collect();
     let left_out: Vec<String> = exported.left_out.iter().map(|what| format!("\nleft out: {what}")).collect();
     console.print(&exported, &format!("{}: {}{}", arguments.out.display(), rows.join(", "), left_out.concat()))
-}
-
-/// The folder is replaced as a whole, so it must be new, empty, or an earlier export.
-fn refuse_other_folder(out: &Path) -> Result<()> {
-    let mut entries = match std::fs::read_dir(out) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(Error::write(out, source)),
-    };
-    if entries.next().is_none() || out.join("accelerate.yaml").is_file() {
-        return Ok(());
-    }
-    Err(Fault::new("the output folder holds something that is not an export")
-        .at(out.display())
-        .expected("a new or empty folder, or an earlier export, which is replaced")
-        .into())
 }

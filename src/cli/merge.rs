@@ -1,13 +1,14 @@
 //! `topalign merge`: an adapter and its base become one model folder, or a model is stored in another type.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use candle_core::DType;
 
 use super::Console;
 use crate::checkpoint;
-use crate::error::{Error, Fault, Result};
+use crate::error::Result;
 use crate::model::ModelSource;
+use crate::run::atomic;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -55,28 +56,12 @@ struct Merged {
 /// Merges and writes the model.
 ///
 /// # Errors
-/// A [`Fault`] for a base or an adapter that cannot be read or that do not fit; [`crate::error::Error::Write`].
+/// A [`crate::error::Fault`] for a base or an adapter that cannot be read or that do not fit; [`crate::error::Error::Write`].
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    refuse_other_folder(&arguments.out)?;
+    atomic::refuse_other_folder(&arguments.out, "config.json", "model")?;
     let base = ModelSource::parse(&arguments.model)?.resolve()?;
     let dtype = arguments.dtype.unwrap_or_default().dtype();
     let tensors = checkpoint::merge(&base.path, &arguments.model, arguments.adapter.as_deref(), dtype, &arguments.out)?;
     let merged = Merged { out: arguments.out.clone(), tensors };
     console.print(&merged, &format!("{}: {} tensors", merged.out.display(), merged.tensors))
-}
-
-/// The output folder is replaced as a whole, so it must be new, empty, or a model folder.
-fn refuse_other_folder(out: &Path) -> Result<()> {
-    let mut entries = match std::fs::read_dir(out) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(Error::write(out, source)),
-    };
-    if entries.next().is_none() || out.join("config.json").is_file() {
-        return Ok(());
-    }
-    Err(Fault::new("the output folder holds something that is not a model")
-        .at(out.display())
-        .expected("a new or empty folder, or an earlier model folder, which is replaced")
-        .into())
 }

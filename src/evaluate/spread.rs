@@ -84,8 +84,8 @@ pub struct Spread {
     pub h_interval_width: Option<f64>,
 }
 
-/// A row for each variation and system, in the order in which they first come. A system that no variation can change (its figures
-/// are the same in a later one) stands in the first alone.
+/// A row for each variation and system, in the order in which they first come. An untrained system whose figures are those of an
+/// earlier variation stands there alone; a trained one always has its row, since equal figures are a result.
 pub fn spread(runs: &[SystemRun]) -> Vec<Spread> {
     let mut order: Vec<(&str, &str)> = Vec::new();
     let mut groups: BTreeMap<(&str, &str), Vec<&SystemRun>> = BTreeMap::new();
@@ -100,11 +100,16 @@ pub fn spread(runs: &[SystemRun]) -> Vec<Spread> {
     for key in order {
         let row = row(&groups[&key]);
         let same = |other: &Spread| Spread { variation: row.variation.clone(), ..other.clone() } == row;
-        if !rows.iter().any(same) {
+        if !is_untrained(&row.system) || !rows.iter().any(same) {
             rows.push(row);
         }
     }
     rows
+}
+
+/// The base model, with or without a mitigation in its prompt.
+fn is_untrained(system: &str) -> bool {
+    system == "base" || system.starts_with("base+")
 }
 
 fn row(runs: &[&SystemRun]) -> Spread {
@@ -165,5 +170,11 @@ mod tests {
         let told: Vec<(String, String)> = spread(&runs).into_iter().map(|row| (row.variation, row.system)).collect();
         let expected = [("full", "base"), ("half", "dpo")].map(|(one, two)| (one.to_owned(), two.to_owned()));
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_trained_system_has_its_row_even_where_its_figures_are_those_of_another() {
+        let runs = [run("full", 1, "dpo", Some(0.25)), run("half", 1, "dpo", Some(0.25))];
+        assert_eq!(spread(&runs).len(), 2);
     }
 }

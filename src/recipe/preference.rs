@@ -229,6 +229,13 @@ impl DpoSettings {
     }
 }
 
+impl DpoSettings {
+    /// Whether pairs of this kind are trained on; a pair without a kind is of none that can be named.
+    pub fn takes(&self, kind: Option<PairKind>) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kind.is_some_and(|kind| kinds.contains(&kind)))
+    }
+}
+
 /// The settings as a recipe has them: only the keys that the loss honours.
 #[derive(Serialize)]
 struct Written {

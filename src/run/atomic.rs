@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 
 /// Writes `bytes` to `path`, creating the folder, so that `path` holds either its old content or all of the new.
 ///
@@ -88,6 +88,25 @@ impl Pending {
         set_ordinary_permissions(&self.temporary).map_err(fail)?;
         self.temporary.persist(&self.path).map_err(|error| Error::write(&self.path, error.error))
     }
+}
+
+/// Refuses a folder that [`write_folder`] would replace though it is not an earlier `what`, which `mark` in it would show.
+///
+/// # Errors
+/// A [`Fault`] with the path; [`Error::Write`] if it cannot be looked into.
+pub fn refuse_other_folder(out: &Path, mark: &str, what: &str) -> Result<()> {
+    let mut entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::write(out, source)),
+    };
+    if entries.next().is_none() || out.join(mark).is_file() {
+        return Ok(());
+    }
+    Err(Fault::new(format!("the output folder holds something that is not a {what}"))
+        .at(out.display())
+        .expected(format!("a new or empty folder, or an earlier {what} folder, which is replaced"))
+        .into())
 }
 
 /// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there.

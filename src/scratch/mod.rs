@@ -33,7 +33,7 @@ const TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message
 pub fn write(folder: &Path, texts: &[String], shape: &Shape, seed: Seed) -> Result<()> {
     check(shape)?;
     let tokenizer = train_tokenizer(texts, shape.vocabulary)?;
-    let tokens = token_texts(&tokenizer);
+    let tokens = token_texts(&tokenizer)?;
     let (start, end) = (special(&tokenizer, START)?, special(&tokenizer, END)?);
     let tokenizer_json = tokenizer.to_string(false).map_err(|error| Error::Failed(format!("tokenizer: {error}")))?;
     atomic::write_folder(folder, |folder| {
@@ -109,9 +109,10 @@ fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokeni
 }
 
 /// The texts of all tokens by id, bytes that are no text replaced.
-fn token_texts(tokenizer: &BytePairTokenizer) -> Vec<String> {
+fn token_texts(tokenizer: &BytePairTokenizer) -> Result<Vec<String>> {
     let count = tokenizer.get_vocab_size(true) as u32;
-    (0..count).map(|id| tokenizer.decode(&[id], false).unwrap_or_default()).collect()
+    let text = |id| tokenizer.decode(&[id], false).map_err(|error| Error::Failed(format!("tokenizer: {error}")));
+    (0..count).map(text).collect()
 }
 
 fn special(tokenizer: &BytePairTokenizer, text: &str) -> Result<u32> {

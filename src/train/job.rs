@@ -2,7 +2,6 @@
 //!
 //! Everything that can be wrong with the inputs is found before the run folder is touched.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,7 +14,7 @@ use super::plan::{ForwardPasses, Plan};
 use super::preferences;
 use super::rows::{encode_dpo, encode_sft, encode_unpaired};
 use super::session::{Inputs, Session};
-use crate::dataset::{PairKind, PreferencePair, SftRow};
+use crate::dataset::{PreferencePair, SftRow};
 use crate::error::Result;
 use crate::model::with_big_stack;
 use crate::recipe::settings::{BaseStorage, DpoSettings, LoraSettings, SftSettings};
@@ -181,7 +180,8 @@ fn open_dpo<'a>(job: &'a Job<'a>, rows: Rows<'_, PreferencePair>, settings: &'a 
     Session::open(inputs, settings, |tokenizer, limit| {
         let encode = |rows: &[PreferencePair]| {
             let encode = if is_paired { encode_dpo } else { encode_unpaired };
-            let encoded = encode(&of_kinds(rows, settings.kinds.as_deref()), tokenizer, limit)?;
+            let rows: Vec<PreferencePair> = rows.iter().filter(|row| settings.takes(row.kind)).cloned().collect();
+            let encoded = encode(&rows, tokenizer, limit)?;
             if settings.kind_weights.is_some() {
                 encoded.check_kinds()?;
             }
@@ -189,12 +189,6 @@ fn open_dpo<'a>(job: &'a Job<'a>, rows: Rows<'_, PreferencePair>, settings: &'a 
         };
         Ok((encode(rows.train)?, some_if(!rows.held_out.is_empty(), || encode(rows.held_out))?))
     })
-}
-
-/// The rows whose pair is of one of the kinds; a pair without a kind is of none.
-fn of_kinds<'a>(rows: &'a [PreferencePair], kinds: Option<&[PairKind]>) -> Cow<'a, [PreferencePair]> {
-    let Some(kinds) = kinds else { return rows.into() };
-    rows.iter().filter(|row| row.kind.is_some_and(|kind| kinds.contains(&kind))).cloned().collect()
 }
 
 fn some_if<T>(is_wanted: bool, make: impl FnOnce() -> Result<T>) -> Result<Option<T>> {

@@ -80,14 +80,7 @@ fn supervised_tree(row: &SftRow, id: &str, tokenizer: &ChatTokenizer) -> Result<
 /// [`Fault`]s naming every pair whose answers are not one assistant turn each or that the template refuses; a [`Fault`] if
 /// nothing is left.
 pub fn encode_dpo(pairs: &[PreferencePair], tokenizer: &ChatTokenizer, limit: usize) -> Result<Encoded> {
-    let mut encoded = Encoded { rows: pairs.len(), ..Encoded::default() };
-    let mut faults = Vec::new();
-    for group in group(pairs) {
-        if let Err(error) = encoded.add_group(pairs, &group, tokenizer, limit) {
-            collect(error, &mut faults)?;
-        }
-    }
-    encoded.finish(faults, limit)
+    encode_groups(pairs, limit, |encoded, group| encoded.add_group(pairs, group, tokenizer, limit))
 }
 
 /// [`encode_dpo`] for a loss that takes answers alone: a row may lack its chosen or its rejected answer (an empty list). A
@@ -96,10 +89,18 @@ pub fn encode_dpo(pairs: &[PreferencePair], tokenizer: &ChatTokenizer, limit: us
 /// # Errors
 /// As [`encode_dpo`]; a [`Fault`] naming a row that has neither.
 pub fn encode_unpaired(pairs: &[PreferencePair], tokenizer: &ChatTokenizer, limit: usize) -> Result<Encoded> {
+    encode_groups(pairs, limit, |encoded, group| encoded.add_answers(pairs, group, tokenizer, limit))
+}
+
+fn encode_groups(
+    pairs: &[PreferencePair],
+    limit: usize,
+    add: impl Fn(&mut Encoded, &[usize]) -> Result<()>,
+) -> Result<Encoded> {
     let mut encoded = Encoded { rows: pairs.len(), ..Encoded::default() };
     let mut faults = Vec::new();
     for group in group(pairs) {
-        if let Err(error) = encoded.add_answers(pairs, &group, tokenizer, limit) {
+        if let Err(error) = add(&mut encoded, &group) {
             collect(error, &mut faults)?;
         }
     }
