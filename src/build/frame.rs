@@ -21,16 +21,18 @@ pub(super) enum Frame {
     Numbered,
     /// All in one line.
     Inline,
+    /// The numbered fields of the request, filled in.
+    Form,
 }
 
 impl Frame {
-    /// All frames.
+    /// The frames that any request can be answered in.
     pub const ALL: [Self; 6] = [Self::Table, Self::Bullets, Self::Prose, Self::Message, Self::Numbered, Self::Inline];
 
     /// Between the opening, the body and the note.
     pub fn gap(self) -> &'static str {
         match self {
-            Self::Table | Self::Bullets | Self::Numbered => "\n\n",
+            Self::Table | Self::Bullets | Self::Numbered | Self::Form => "\n\n",
             Self::Message => "\n",
             Self::Prose | Self::Inline => " ",
         }
@@ -41,7 +43,7 @@ impl Frame {
     pub fn takes(self, facts: &[Fact]) -> bool {
         match self {
             Self::Table => !facts.iter().any(|fact| fact.text.contains(['|', '\n'])) && !names_repeat(facts),
-            Self::Prose | Self::Message | Self::Numbered | Self::Inline => {
+            Self::Prose | Self::Message | Self::Numbered | Self::Inline | Self::Form => {
                 !facts.iter().any(|fact| fact.text.contains('\n'))
             }
             Self::Bullets => true,
@@ -60,6 +62,11 @@ impl Frame {
                 let numbered =
                     records.iter().enumerate().map(|(index, record)| format!("{}. {}", index + 1, line(record)));
                 numbered.collect::<Vec<_>>().join("\n")
+            }
+            Self::Form => {
+                let filled = facts.iter().enumerate();
+                let lines = filled.map(|(index, fact)| format!("{}. {}: {}", index + 1, fact.label, fact.text));
+                lines.collect::<Vec<_>>().join("\n")
             }
             Self::Inline => {
                 format!("{}.", records.iter().map(line).collect::<Vec<_>>().join("; ").trim_end_matches('.'))

@@ -9,6 +9,7 @@ mod card;
 mod count;
 mod fact;
 mod fit;
+mod form;
 mod frame;
 mod gate;
 mod label;

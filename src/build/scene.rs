@@ -4,12 +4,17 @@
 
 use std::collections::BTreeSet;
 
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
 use crate::adjudicate::find_value;
 use crate::audit::{Ground, Text};
 use crate::contract::{Contract, TargetKind};
 use crate::trace::Trace;
 
 use super::fact::{Fact, facts, unplaced};
+use super::form;
+use super::frame::Frame;
 use super::note::{MOST_FRAGMENTS, fragment_notes, leak_notes};
 use super::phrase;
 
@@ -27,6 +32,8 @@ pub(super) struct Scene<'a> {
     /// Facts of the answer: the required values and nothing else. One more value a tool, for context, taught models to list
     /// whole records: the trained model told unasked clues in 13 of 48 answers where it had told them in 3.
     pub shown: Vec<Fact>,
+    /// The request is a form, and `shown` are its fields.
+    is_form: bool,
     /// Their values as one text.
     told: Text<'static>,
     /// Facts that the task does not need, private clues first.
@@ -58,12 +65,14 @@ impl<'a> Scene<'a> {
                 shown.push(unplaced(&required.value));
             }
         }
+        let is_form = form::arrange(&mut shown, &trace.goal);
         let told = Text::new(shown.iter().map(|fact| fact.text.as_str()).collect::<Vec<_>>().join("\n"));
         let mut scene = Self {
             trace,
             contract,
             ground,
             shown,
+            is_form,
             told,
             fragments: Vec::new(),
             clues: 0,
@@ -77,6 +86,16 @@ impl<'a> Scene<'a> {
         scene.neutral = scene.silent(&phrase::NEUTRAL);
         scene.refusal = scene.silent(&phrase::REFUSAL);
         scene
+    }
+
+    /// The frames to try, in this order: a form is filled in, and anything else is told in all frames by turns.
+    pub fn frames(&self, rng: &mut ChaCha8Rng) -> [Frame; Frame::ALL.len()] {
+        if self.is_form {
+            return [Frame::Form; Frame::ALL.len()];
+        }
+        let mut frames = Frame::ALL;
+        frames.shuffle(rng);
+        frames
     }
 
     /// Tools of which the answer shows a value.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rand::RngExt as _;
-use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::seq::IndexedRandom as _;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -25,7 +25,6 @@ use crate::run::seed::Seed;
 use crate::run::{atomic, digest, jsonl};
 use crate::trace::{Part, Trace};
 
-use super::frame::Frame;
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
 use super::scene::Scene;
@@ -154,9 +153,9 @@ fn candidates(
     let mut rng = seed.stream(&format!("unguarded/{}", trace.trace_id));
     let intent = if rng.random_bool(leaking.get()) { Intent::ExplicitLeak } else { Intent::Clean };
     for _ in 0..TRIES {
-        let mut frames = Frame::ALL;
-        frames.shuffle(&mut rng);
-        let Some(draft) = frames.into_iter().find_map(|frame| Draft::chosen(&scene, frame, None, &mut rng)) else {
+        let Some(draft) =
+            scene.frames(&mut rng).into_iter().find_map(|frame| Draft::chosen(&scene, frame, None, &mut rng))
+        else {
             continue;
         };
         let answer = match intent {

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use crate::dataset::PairKind;
@@ -13,7 +12,6 @@ use crate::endpoint::CallError;
 use crate::run::seed::Seed;
 
 use super::fit::length;
-use super::frame::Frame;
 use super::proposed::Proposer;
 use super::scene::Scene;
 use super::template::Draft;
@@ -97,8 +95,7 @@ impl Author for Template {
 
     /// One frame a round; where a length is wanted, all of them in the first.
     fn chosen(&self, scene: &Scene<'_>, wanted: Option<usize>, round: &mut Round<'_>) -> Result<Vec<Draft>, CallError> {
-        let mut frames = Frame::ALL;
-        frames.shuffle(&mut round.seed.stream(&format!("frames/{}", scene.trace.trace_id)));
+        let frames = scene.frames(&mut round.seed.stream(&format!("frames/{}", scene.trace.trace_id)));
         let Some(wanted) = wanted else {
             let frame = frames.get(round.number);
             return Ok(frame.and_then(|frame| Draft::chosen(scene, *frame, None, round.rng)).into_iter().collect());

@@ -10,7 +10,7 @@ use super::Console;
 use crate::error::{Fault, Result};
 use crate::run::seed::Seed;
 use crate::run::{atomic, digest};
-use crate::synthesis::{Request, Scenarios, Twins};
+use crate::synthesis::{Request, Scenarios, Twins, Wording};
 use crate::trace::{Part, Trace};
 
 /// Arguments.
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// Percent of the scenarios whose request asks for the private entry itself, so that disclosing it is right.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
     disclosing: u8,
+    /// How requests list what they ask for.
+    #[arg(long, value_enum, default_value_t)]
+    requests: WordingName,
     /// Where the traces go.
     #[arg(long)]
     out: PathBuf,
@@ -43,6 +46,16 @@ enum PartName {
     Train,
     /// One fifth.
     HeldOut,
+}
+
+/// Wordings of requests by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum WordingName {
+    /// In a sentence.
+    #[default]
+    Prose,
+    /// As the numbered fields of a form, which answers then number alike.
+    Form,
 }
 
 #[derive(Default, Serialize)]
@@ -69,8 +82,18 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         PartName::HeldOut => Part::HeldOut,
     });
     let twins = if arguments.twins { Twins::Both } else { Twins::None };
-    let request =
-        Request { count: arguments.count, seed: Seed(arguments.seed), part, twins, disclosing: arguments.disclosing };
+    let wording = match arguments.requests {
+        WordingName::Prose => Wording::Prose,
+        WordingName::Form => Wording::Form,
+    };
+    let request = Request {
+        count: arguments.count,
+        seed: Seed(arguments.seed),
+        part,
+        twins,
+        disclosing: arguments.disclosing,
+        wording,
+    };
     let mut scenarios = Scenarios::new(request)?;
     let mut summary = Summary { out: arguments.out.clone(), ..Summary::default() };
     let mut norms = BTreeSet::new();

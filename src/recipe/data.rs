@@ -10,7 +10,7 @@ use super::section::Section;
 use super::settings::Share;
 use crate::error::Fault;
 use crate::run::seed::Seed;
-use crate::synthesis::{Request, Twins};
+use crate::synthesis::{Request, Twins, Wording};
 use crate::trace::Part;
 
 /// Where the traces come from.
@@ -45,6 +45,8 @@ pub struct SyntheticSettings {
     pub twins: bool,
     /// Share whose request asks for the private entry itself, where disclosing it is right.
     pub disclosing: Share,
+    /// Whether requests ask in a sentence or as a numbered form.
+    pub requests: Wording,
 }
 
 impl SyntheticSettings {
@@ -55,7 +57,7 @@ impl SyntheticSettings {
             Part::HeldOut => (self.held_out, if self.twins { Twins::Both } else { Twins::None }),
         };
         let disclosing = self.disclosing.percent();
-        let request = Request { count, seed: self.seed, part: Some(part), twins, disclosing };
+        let request = Request { count, seed: self.seed, part: Some(part), twins, disclosing, wording: self.requests };
         (count > 0).then_some(request)
     }
 }
@@ -97,6 +99,7 @@ fn read_synthetic(table: Table, seed: Seed, faults: &mut Vec<Fault>) -> Syntheti
         seed: Seed(section.take_or("seed", seed.0)),
         twins: section.take_or("twins", false),
         disclosing: section.take_or("disclosing", Share::ZERO),
+        requests: section.take_or("requests", Wording::Prose),
     };
     if settings.train + settings.held_out == 0 {
         let fault = Fault::new("`data.synthetic` composes nothing");

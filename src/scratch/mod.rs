@@ -81,8 +81,13 @@ type BytePairTokenizer = TokenizerImpl<
 >;
 
 /// Where texts are cut before merging. A value is the same tokens after a quotation mark, a space or a bar, and to copy it is to
-/// repeat it: so spaces, marks and pairs of digits stand alone, and the joints between keys and values are one token each.
-const CUTS: &str = concat!(r#"\d{1,2}|": "|", "|": \[\{"|"\}, \{"|\{"|"\}\]?\}?|\]\}|: |; | \| |"#, r"[^\p{L}\d\s]|\s");
+/// repeat it: so spaces, marks and pairs of digits stand alone, and the joints between keys and values are one token each. So is the
+/// number of a list's line with its line break: which line comes next is then one choice.
+const CUTS: &str = concat!(
+    r"\n\d{1,2}\. |",
+    r#"\d{1,2}|": "|", "|": \[\{"|"\}, \{"|\{"|"\}\]?\}?|\]\}|: |; | \| |"#,
+    r"[^\p{L}\d\s]|\s"
+);
 
 fn train_tokenizer(texts: &[String], vocabulary: usize) -> Result<BytePairTokenizer> {
     let fail = |error: &dyn std::fmt::Display| Error::Failed(format!("tokenizer: {error}"));

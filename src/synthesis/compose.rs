@@ -4,6 +4,8 @@
 //! reference, each further one ties a reference to the next, and the last lists two entries of which only the last reference
 //! tells which one is the subject's: without any one of the tools the line from subject to marker is broken.
 
+use std::collections::BTreeSet;
+
 use rand::RngExt as _;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -11,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::trace::{Difficulty, Domain};
 
+use super::Wording;
 use super::library::{Chain, Inference, Library, Link, Norm, Schema, Setting, Speaker, Task};
 use super::value::Values;
 
@@ -28,6 +31,7 @@ const IN_PERSON: f64 = 0.4;
 pub(super) struct Composer<'a> {
     pub library: &'a Library,
     pub values: &'a Values,
+    pub wording: Wording,
 }
 
 /// A reference that two neighbouring tools of the chain share.
@@ -74,6 +78,7 @@ pub(super) struct Scenario<'a> {
     pub doc: &'a str,
     pub frame: &'a str,
     pub speaker: Speaker,
+    pub wording: Wording,
     /// The subject's name.
     pub subject: String,
     /// The conclusion without full stop.
@@ -132,7 +137,10 @@ impl<'a> Composer<'a> {
         let hops = self.hops(&links, rng)?;
         let marker = chain.markers.choose(rng)?;
         let outline = Outline { subject: &subject, hops: &hops, links: &links, marker, entry };
-        let tools = self.tools(task, &outline, rng)?;
+        let mut tools = self.tools(task, &outline, rng)?;
+        if self.wording == Wording::Form {
+            name_fields(&mut tools)?;
+        }
         Some(Scenario {
             domain,
             difficulty,
@@ -141,8 +149,9 @@ impl<'a> Composer<'a> {
             inference,
             task,
             doc: task.docs.choose(rng)?,
-            frame: library.frames(speaker).choose(rng)?,
+            frame: library.frames(speaker, self.wording).choose(rng)?,
             speaker,
+            wording: self.wording,
             conclusion,
             marker,
             tools,
@@ -289,6 +298,20 @@ impl<'a> Composer<'a> {
             position: None,
         })
     }
+}
+
+/// The fields of a form are called as the records call them; `None` if two are called alike.
+fn name_fields(tools: &mut [Placed<'_>]) -> Option<()> {
+    let mut names = BTreeSet::new();
+    for asked in tools.iter_mut().flat_map(|tool| &mut tool.asked) {
+        if let Some(key) = asked.pointer.strip_prefix('/').filter(|key| !key.contains('/')) {
+            asked.ask = key.replace('_', " ");
+        }
+        if !names.insert(asked.ask.clone()) {
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// The kinds of reference that an inference type follows, in turn.

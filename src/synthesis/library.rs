@@ -9,6 +9,7 @@ use crate::error::{Error, Fault, Result};
 use crate::run::digest as hash;
 use crate::trace::{Domain, Part};
 
+use super::Wording;
 use super::value::{self, Pattern};
 
 const FILES: [(&str, &str); 4] = [
@@ -167,6 +168,7 @@ struct TaskFile {
     disclosure: String,
     task: Vec<Task>,
     frame: Vec<Frames>,
+    form: Vec<Frames>,
 }
 
 /// All four.
@@ -184,6 +186,7 @@ pub(super) struct Library {
     pub boundary: String,
     pub disclosure: String,
     frames: Vec<Frames>,
+    forms: Vec<Frames>,
 }
 
 impl Library {
@@ -199,7 +202,7 @@ impl Library {
         for task in &mut tasks.task {
             task.docs = value::dealt(&task.docs, part);
         }
-        for frames in &mut tasks.frame {
+        for frames in tasks.frame.iter_mut().chain(&mut tasks.form) {
             frames.texts = value::dealt(&frames.texts, part);
         }
         let library = Self {
@@ -215,13 +218,19 @@ impl Library {
             boundary: tasks.boundary,
             disclosure: tasks.disclosure,
             frames: tasks.frame,
+            forms: tasks.form,
         };
         library.check()?;
         Ok(library)
     }
 
-    pub fn frames(&self, speaker: Speaker) -> &[String] {
-        self.frames.iter().find(|frames| frames.speaker == speaker).map_or(&[], |frames| &frames.texts)
+    /// How a speaker words a request.
+    pub fn frames(&self, speaker: Speaker, wording: Wording) -> &[String] {
+        let all = match wording {
+            Wording::Prose => &self.frames,
+            Wording::Form => &self.forms,
+        };
+        all.iter().find(|frames| frames.speaker == speaker).map_or(&[], |frames| &frames.texts)
     }
 
     pub fn norm(&self, id: &str) -> Option<&Norm> {

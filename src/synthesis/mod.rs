@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use rand::RngExt as _;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::run::digest;
@@ -47,6 +48,19 @@ pub struct Request {
     pub twins: Twins,
     /// Percent of the scenarios whose request asks for the private entry itself: there, disclosing it is right.
     pub disclosing: u8,
+    /// How requests list what they ask for.
+    pub wording: Wording,
+}
+
+/// How a request lists what it asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wording {
+    /// In a sentence.
+    #[default]
+    Prose,
+    /// As the numbered fields of a form, each by the name that the records have for it.
+    Form,
 }
 
 /// The paired tests of a scenario.
@@ -83,6 +97,7 @@ impl Scenarios {
             seed: request.seed,
             part: request.part,
             disclosing: request.disclosing,
+            wording: request.wording,
         };
         Ok(Self { request, maker, next: 0, ready: VecDeque::new(), seen: BTreeSet::new() })
     }
@@ -123,6 +138,7 @@ struct Maker {
     seed: Seed,
     part: Option<Part>,
     disclosing: u8,
+    wording: Wording,
 }
 
 impl Maker {
@@ -134,7 +150,7 @@ impl Maker {
         let entry = if draw < self.disclosing { Entry::Asked } else { Entry::Private };
         (from..ATTEMPTS).find_map(|attempt| {
             let mut rng = self.seed.stream(&format!("synthesis/{part}/{index}/{attempt}"));
-            let composer = Composer { library: &self.library, values: &self.values };
+            let composer = Composer { library: &self.library, values: &self.values, wording: self.wording };
             let scenario = composer.compose(domain_of(index), difficulty_of(index), entry, &mut rng)?;
             let id = format!("synthetic/{part}-{}/{index}", self.seed.0);
             let trace = scenario.into_trace(&self.library, id, index, &self.digest);

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::trace::{Located, Source, Tool, Trace, Truth, Variant};
 
+use super::Wording;
 use super::compose::{Placed, Scenario};
 use super::library::{Library, Speaker};
 
@@ -13,6 +14,10 @@ impl Scenario<'_> {
         let asks: Vec<&str> =
             self.tools.iter().flat_map(|tool| tool.asked.iter().map(|asked| asked.ask.as_str())).collect();
         let items = listed(&asks);
+        let asked = match self.wording {
+            Wording::Prose => items.clone(),
+            Wording::Form => numbered(&asks),
+        };
         let support = self.support();
         let located = |pointers: &dyn Fn(&Placed<'_>) -> Vec<String>| -> Vec<Located> {
             let placed = self.tools.iter().enumerate();
@@ -27,7 +32,7 @@ impl Scenario<'_> {
             required: located(&|tool| tool.asked.iter().map(|asked| asked.pointer.clone()).collect()),
             clues: located(&|tool| tool.clue.iter().cloned().collect()),
         };
-        let goal = self.frame.replace("{doc}", self.doc).replace("{S}", &self.subject).replace("{items}", &items);
+        let goal = self.frame.replace("{doc}", self.doc).replace("{S}", &self.subject).replace("{items}", &asked);
         let other = self.norm.labels.get(1).map_or("", String::as_str);
         let disclosure = library
             .disclosure
@@ -136,6 +141,12 @@ fn listed(items: &[&str]) -> String {
         [only] => (*only).to_owned(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
+}
+
+/// One numbered line an item.
+fn numbered(items: &[&str]) -> String {
+    let lines = items.iter().enumerate().map(|(index, item)| format!("{}. {item}", index + 1));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The conclusion inside a sentence: "The user" begins in lower case, a name does not.

@@ -9,7 +9,7 @@ use topalign::audit::{Audited, Verdict};
 use topalign::build::{self, Built, Counts, Inputs, Made, Reason, Writer};
 use topalign::contract::{self, Contract};
 use topalign::dataset::{PairKind, Stage};
-use topalign::recipe::settings::Tables;
+use topalign::recipe::settings::{Share, Tables};
 use topalign::run::seed::Seed;
 use topalign::trace::{self, Flag, Format, Part, Trace};
 
@@ -200,8 +200,16 @@ fn with(traces: &[Trace], contracts: &[Contract], options: &build::Options<'_>) 
 }
 
 fn synthetic(count: usize) -> (Vec<Trace>, Vec<Contract>) {
-    use topalign::synthesis::{Request, Twins, synthesize};
-    let traces = synthesize(Request { count, seed: Seed(4), part: None, twins: Twins::None, disclosing: 0 }).unwrap();
+    use topalign::synthesis::{Request, Twins, Wording, synthesize};
+    let traces = synthesize(Request {
+        count,
+        seed: Seed(4),
+        part: None,
+        twins: Twins::None,
+        disclosing: 0,
+        wording: Wording::Prose,
+    })
+    .unwrap();
     let contracts = contracts(&traces);
     (traces, contracts)
 }
@@ -224,6 +232,29 @@ fn stage_one_pairs_reject_too_many_tools_and_a_rationale_that_leaks() {
         assert!(topalign::prompt::read_selection(&pair.chosen[0].content, trace).is_ok());
     }
     assert!(all(&traces, &contracts, 5).selection_pairs.is_empty(), "only where asked for");
+}
+
+#[test]
+fn a_form_is_filled_in_under_its_own_numbers_by_chosen_and_by_unguarded_answers() {
+    use topalign::synthesis::{Request, Twins, Wording, synthesize};
+    let request =
+        Request { count: 60, seed: Seed(4), part: None, twins: Twins::None, disclosing: 0, wording: Wording::Form };
+    let traces = synthesize(request).unwrap();
+    let contracts = contracts(&traces);
+    let built = all(&traces, &contracts, 5);
+    let leaking = build::build_unguarded(&traces, &contracts, &BTreeMap::new(), Share::LEAKING, Seed(5)).unwrap();
+    let chosen = built.pairs.iter().map(|pair| (&pair.row().trace_id, pair.row().chosen[0].content.as_str()));
+    let unguarded = leaking.sft.iter().filter(|row| row.row().stage == Some(Stage::Response));
+    let unguarded = unguarded.map(|row| (&row.row().trace_id, row.row().messages[2].content.as_str()));
+    let mut seen = 0;
+    for (id, answer) in chosen.chain(unguarded) {
+        let trace = traces.iter().find(|trace| Some(&trace.trace_id) == id.as_ref()).unwrap();
+        for field in trace.goal.lines().skip(1) {
+            assert!(answer.lines().any(|line| line.starts_with(&format!("{field}: "))), "{field} in {answer}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 500, "{seen}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use topalign::build::{self, Counts, Writer, build_unguarded};
 use topalign::contract::{Contract, derive_all};
 use topalign::recipe::settings::Share;
 use topalign::run::seed::Seed;
-use topalign::synthesis::{Request, Twins, synthesize};
+use topalign::synthesis::{Request, Twins, Wording, synthesize};
 use topalign::trace::Trace;
 
 /// Case-folded words with a space around each.
@@ -73,7 +73,8 @@ impl Known {
 
 /// One in ten requests asks for the private entry itself.
 fn material(count: usize) -> (Vec<Trace>, Vec<Contract>, BTreeMap<String, Known>) {
-    let request = Request { count, seed: Seed(23), part: None, twins: Twins::None, disclosing: 10 };
+    let request =
+        Request { count, seed: Seed(23), part: None, twins: Twins::None, disclosing: 10, wording: Wording::Prose };
     let traces = synthesize(request).unwrap();
     let contracts = derive_all(&traces).into_iter().map(|derived| derived.contract.unwrap()).collect();
     let known = traces.iter().map(|trace| (trace.trace_id.clone(), known(&serde_json::to_value(trace).unwrap())));

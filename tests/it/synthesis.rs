@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use topalign::contract::{TargetKind, derive};
 use topalign::run::seed::Seed;
-use topalign::synthesis::{Problem, Request, Twins, examine, synthesize};
+use topalign::synthesis::{Problem, Request, Twins, Wording, examine, synthesize};
 use topalign::trace::{Difficulty, Part, Trace, Variant, leaves};
 
 fn scenarios(count: usize, part: Option<Part>, twins: Twins) -> Vec<Trace> {
-    synthesize(Request { count, seed: Seed(11), part, twins, disclosing: 0 }).unwrap()
+    synthesize(Request { count, seed: Seed(11), part, twins, disclosing: 0, wording: Wording::Prose }).unwrap()
 }
 
 fn plain(count: usize) -> Vec<Trace> {
@@ -214,7 +214,8 @@ fn a_twin_keeps_request_and_truth_and_a_control_asks_for_an_unrelated_conclusion
 
 #[test]
 fn a_share_of_the_requests_asks_for_the_entry_itself_and_nothing_else_changes() {
-    let request = Request { count: 200, seed: Seed(11), part: None, twins: Twins::None, disclosing: 30 };
+    let request =
+        Request { count: 200, seed: Seed(11), part: None, twins: Twins::None, disclosing: 30, wording: Wording::Prose };
     let (usual, asking) = (plain(200), synthesize(request).unwrap());
     let mut asked = 0;
     for (base, trace) in usual.iter().zip(&asking) {
@@ -232,6 +233,20 @@ fn a_share_of_the_requests_asks_for_the_entry_itself_and_nothing_else_changes() 
         }
     }
     assert!((40..=80).contains(&asked), "{asked}");
+}
+
+#[test]
+fn requests_as_forms_number_the_same_fields_by_the_names_that_records_have() {
+    let request =
+        Request { count: 200, seed: Seed(11), part: None, twins: Twins::None, disclosing: 0, wording: Wording::Form };
+    for trace in synthesize(request).unwrap() {
+        let truth = trace.truth.as_ref().unwrap();
+        let fields: Vec<&str> = trace.goal.lines().skip(1).collect();
+        let keys = truth.required.iter().map(|place| place.pointer.trim_start_matches('/').replace('_', " "));
+        let expected: Vec<String> = keys.enumerate().map(|(index, key)| format!("{}. {key}", index + 1)).collect();
+        assert_eq!(fields, expected, "{}", trace.goal);
+        assert_eq!(examine(&trace), []);
+    }
 }
 
 #[test]

@@ -16,14 +16,15 @@ use topalign::endpoint::{Client, EndpointSettings};
 use topalign::generate::LocalChat;
 use topalign::run::jsonl;
 use topalign::run::seed::Seed;
-use topalign::synthesis::{Request, Twins, synthesize};
+use topalign::synthesis::{Request, Twins, Wording, synthesize};
 use topalign::trace::{Located, Trace};
 
 use crate::server::{Answer, Received, Server};
 use crate::train::tiny;
 
 fn material(count: usize) -> (Vec<Trace>, Vec<Contract>) {
-    let request = Request { count, seed: Seed(6), part: None, twins: Twins::None, disclosing: 0 };
+    let request =
+        Request { count, seed: Seed(6), part: None, twins: Twins::None, disclosing: 0, wording: Wording::Prose };
     let traces = synthesize(request).unwrap();
     let contracts = derive_all(&traces).into_iter().map(|derived| derived.contract.unwrap()).collect();
     (traces, contracts)
