@@ -27,6 +27,7 @@ pub mod observation;
 pub mod pipeline;
 pub mod probe;
 pub mod prompt;
+pub mod rank;
 pub mod recipe;
 pub mod report;
 pub mod run;

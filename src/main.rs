@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use topalign::cli::{self, Cli};
+use topalign::rank;
 use topalign::run::interrupt;
 
 /// glibc's allocator returns big blocks to the system after each training step and faults them in again at the next;
@@ -12,22 +13,29 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::from_process();
-    start_tracing(cli.console().verbose);
+    let place = cli.place();
+    rank::share_cores(place.as_ref());
+    start_tracing(cli.console().verbose, place.is_none_or(|place| place.rank == 0));
     interrupt::install();
-    match cli::run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+    let status = match cli::run(&cli) {
+        Ok(()) => 0,
         Err(error) => {
-            eprintln!("error: {error}");
+            let speaker = rank::give_way(place.as_ref()).map_or_else(String::new, |rank| format!("rank {rank}: "));
+            eprintln!("error: {speaker}{error}");
             for hint in error.hints() {
                 eprintln!("hint: {hint}");
             }
-            ExitCode::from(error.exit_status())
+            error.exit_status()
         }
-    }
+    };
+    rank::leave(status);
+    ExitCode::from(status)
 }
 
-fn start_tracing(verbose: u8) {
+/// Ranks after the first say nothing but errors.
+fn start_tracing(verbose: u8, is_first: bool) {
     let level = match verbose {
+        _ if !is_first => "error",
         0 => "warn",
         1 => "topalign=info,warn",
         _ => "topalign=debug,info",

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::Console;
+use super::run_pipeline::announcer;
 use crate::error::{Fault, Result};
 use crate::pipeline;
+use crate::rank::Group;
 use crate::recipe::Ablation;
 use crate::report;
 
@@ -28,13 +30,16 @@ pub struct Arguments {
 ///
 /// # Errors
 /// An invalid ablation or recipe, or whatever a stage returns.
-pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result<()> {
     let mut ablation = Ablation::load(&arguments.ablation, &arguments.overrides)?;
     ablation.seeds = arguments.seeds.unwrap_or(ablation.seeds);
     if ablation.seeds == 0 {
         return Err(Fault::new("`--seeds` must be above 0").into());
     }
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&ablation.name));
-    let table = pipeline::ablate(&ablation, &arguments.overrides, &folder, |line| eprintln!("{line}"))?;
+    let table = pipeline::ablate(&ablation, &arguments.overrides, &folder, (announcer(group), group))?;
+    if !group.is_first() {
+        return Ok(());
+    }
     console.print(&table, &report::ablation_table(&table))
 }

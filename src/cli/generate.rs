@@ -1,5 +1,6 @@
 //! `topalign generate`: a model of this machine or behind an endpoint answers traces.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
@@ -13,6 +14,7 @@ use crate::error::{Fault, Result};
 use crate::generate::{AgentProtocol, EndpointAgent, Existing, Output, Protocol};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
+use crate::rank::Group;
 use crate::recipe::settings::{GenerateSettings, SelectionSource};
 use crate::run::seed::Seed;
 use crate::token::ChatTokenizer;
@@ -116,7 +118,7 @@ struct Summary {
 /// # Errors
 /// An unusable model, unreadable traces, settings out of range, an unwritable output or an interruption; what was answered
 /// until then is in the output.
-pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result<()> {
     if arguments.agent.protocol == AgentProtocol::ToolCalling && arguments.decoding.selection == SelectionSource::Given
     {
         return Err(Fault::new(
@@ -129,12 +131,23 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let system = arguments.system_name();
     let seed = Seed(arguments.seed);
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
+    if !group.is_first() {
+        // An endpoint's limits are those of one process.
+        return if arguments.agent.endpoint.is_some() {
+            Ok(())
+        } else {
+            arguments.help((&system, seed), &traces, group)
+        };
+    }
     let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
     output.check_selection(arguments.decoding.selection)?;
     if arguments.agent.endpoint.is_some() {
         output.forget_failed_calls();
     }
     let missing = output.missing(&traces);
+    if arguments.agent.endpoint.is_none() {
+        group.from_first(|| Ok(missing.iter().map(|trace| trace.trace_id.clone()).collect::<Vec<_>>()))?;
+    }
     let mut calls = None;
     if !missing.is_empty() {
         let bar = indicatif::ProgressBar::new(missing.len() as u64);
@@ -148,7 +161,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
                 calls = Some(client.counts());
                 outcome
             }
-            None => arguments.ask_model((&system, seed), &missing, completed),
+            None => arguments.ask_model((&system, seed), &missing, group, completed),
         };
         // Finishing the bar moves it to its end.
         let answered = bar.position();
@@ -199,10 +212,18 @@ impl Arguments {
         agent.answer_traces(traces, completed).map(drop)
     }
 
+    /// What a rank after the first does: it answers its part of what the first one finds missing.
+    fn help(&self, identity: (&str, Seed), traces: &[Trace], group: &dyn Group) -> Result<()> {
+        let missing: HashSet<String> = group.from_first(|| Ok(HashSet::new()))?;
+        let missing: Vec<Trace> = traces.iter().filter(|trace| missing.contains(&trace.trace_id)).cloned().collect();
+        if missing.is_empty() { Ok(()) } else { self.ask_model(identity, &missing, group, |_| Ok(())) }
+    }
+
     fn ask_model(
         &self,
         (system, seed): (&str, Seed),
         traces: &[Trace],
+        group: &dyn Group,
         completed: impl FnMut(&Completion) -> Result<()>,
     ) -> Result<()> {
         let local = ModelSource::parse(self.model.as_deref().unwrap_or_default())?.resolve()?;
@@ -216,7 +237,7 @@ impl Arguments {
             system,
             seed,
         };
-        protocol.answer_traces(traces, completed).map(drop)
+        protocol.answer_dealt(group, traces, completed).map(drop)
     }
 
     /// `sft`, `SmolLM2-135M-Instruct`, `sft+tnm`, ...

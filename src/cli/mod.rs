@@ -30,6 +30,7 @@ mod writer;
 use clap::{Parser, Subcommand};
 
 use crate::error::Result;
+use crate::rank::{self, Place};
 
 /// Audited SFT and DPO data from tool-use traces, training with Candle, and evaluation by one adjudicator.
 #[derive(Debug, Parser)]
@@ -124,17 +125,17 @@ enum Command {
 pub fn run(cli: &Cli) -> Result<()> {
     let console = cli.console;
     match &cli.command {
-        Command::Run(arguments) => run_pipeline::run(arguments, console),
-        Command::Ablate(arguments) => ablate::run(arguments, console),
+        Command::Run(arguments) => run_pipeline::run(arguments, console, rank::start()?),
+        Command::Ablate(arguments) => ablate::run(arguments, console, rank::start()?),
         Command::Import(arguments) => import::run(arguments, console),
         Command::Contract(arguments) => contract::run(arguments, console),
         Command::Synthesize(arguments) => synthesize::run(arguments, console),
         Command::Split(arguments) => split::run(arguments, console),
         Command::Build(arguments) => build::run(arguments, console),
         Command::Audit(arguments) => audit::run(arguments, console),
-        Command::Sft(arguments) => sft::run(arguments, console),
-        Command::Dpo(arguments) => dpo::run(arguments, console),
-        Command::Generate(arguments) => generate::run(arguments, console),
+        Command::Sft(arguments) => sft::run(arguments, console, rank::start()?),
+        Command::Dpo(arguments) => dpo::run(arguments, console, rank::start()?),
+        Command::Generate(arguments) => generate::run(arguments, console, rank::start()?),
         Command::Evaluate(arguments) => evaluate::run(arguments, console),
         Command::Compare(arguments) => compare::run(arguments, console),
         Command::Exposure(arguments) => exposure::run(arguments, console),
@@ -151,6 +152,17 @@ impl Cli {
     /// The options that every command shares.
     pub fn console(&self) -> Console {
         self.console
+    }
+
+    /// This process's place among the ranks of a launcher, for the commands that ranks share. The others do what they are told in every
+    /// process: a scheduler may start one for each part of the data.
+    pub fn place(&self) -> Option<Place> {
+        let is_shared = matches!(
+            self.command,
+            Command::Run(_) | Command::Ablate(_) | Command::Sft(_) | Command::Dpo(_) | Command::Generate(_)
+        );
+        // Variables that make no sense are reported by the command itself.
+        if is_shared { Place::of_process().ok().flatten() } else { None }
     }
 
     /// Parses the process's arguments; clap prints usage errors itself and exits with 2.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Console;
 use crate::error::{Fault, Result};
 use crate::pipeline::{self, Options, STAGES};
+use crate::rank::Group;
 use crate::recipe::Recipe;
 use crate::report;
 
@@ -28,14 +29,22 @@ pub struct Arguments {
 ///
 /// # Errors
 /// An invalid recipe, or whatever a stage returns.
-pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
+pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result<()> {
     if let Some(unknown) = arguments.force.iter().find(|stage| !STAGES.contains(&stage.as_str())) {
         return Err(Fault::new("no such stage").at("--force").got(unknown).expected(STAGES.join(", ")).into());
     }
     let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
-    let options = Options { folder: &folder, force: &arguments.force, announce: |line| eprintln!("{line}") };
+    let options = Options { folder: &folder, force: &arguments.force, announce: announcer(group), group };
     let outcome = pipeline::run(&recipe, &options)?;
+    if !group.is_first() {
+        return Ok(());
+    }
     let text = format!("{}\n\npage: {}", report::text_table(&outcome.summary), folder.join("report.html").display());
     console.print(&outcome, &text)
+}
+
+/// Tells on stderr what goes on; ranks after the first are silent.
+pub fn announcer(group: &dyn Group) -> fn(&str) {
+    if group.is_first() { |line| eprintln!("{line}") } else { |_| {} }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Console;
 use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
+use crate::rank::Group;
 use crate::recipe::{Recipe, SCRATCH};
 use crate::run::{atomic, digest};
 use crate::train::{Job, RunManifest, Start};
@@ -113,11 +114,14 @@ impl Training {
         Ok(job)
     }
 
-    /// Saves the resolved recipe beside the run and prints its manifest.
+    /// Saves the resolved recipe beside the run and prints its manifest; the first rank does.
     ///
     /// # Errors
     /// An unwritable run folder.
-    pub fn finish(&self, manifest: &RunManifest, console: Console) -> Result<()> {
+    pub fn finish(&self, manifest: &RunManifest, console: Console, group: &dyn Group) -> Result<()> {
+        if !group.is_first() {
+            return Ok(());
+        }
         atomic::write(&self.out.join("recipe.resolved.toml"), self.recipe.to_toml()?.as_bytes())?;
         let text = serde_json::to_string_pretty(manifest).map_err(|error| Error::Failed(error.to_string()))?;
         console.print(manifest, &format!("{text}\n-> {}", self.out.join("final").display()))

@@ -4,6 +4,7 @@
 //! each generation ended. What is drawn for a trace depends on the seed, the trace and the stage alone, never on what is
 //! decoded beside it.
 
+mod dealt;
 mod decode;
 mod decoder;
 mod endpoint_agent;

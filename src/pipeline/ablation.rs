@@ -8,14 +8,20 @@ use std::path::{Path, PathBuf};
 use super::{Options, run};
 use crate::error::{Error, Result};
 use crate::evaluate::{Spread, SystemRun, spread};
+use crate::rank::Group;
 use crate::recipe::{Ablation, Variation};
 use crate::run::atomic;
 
-/// Runs every variation under every seed that is not complete, and gives the table.
+/// Runs every variation under every seed that is not complete, all ranks together, and gives the table.
 ///
 /// # Errors
 /// What a run returns; what was complete stays.
-pub fn ablate(ablation: &Ablation, overrides: &[String], folder: &Path, announce: fn(&str)) -> Result<Vec<Spread>> {
+pub fn ablate(
+    ablation: &Ablation,
+    overrides: &[String],
+    folder: &Path,
+    (announce, group): (fn(&str), &dyn Group),
+) -> Result<Vec<Spread>> {
     let mut runs = Vec::new();
     let mut before: Option<&Variation> = None;
     for variation in &ablation.variations {
@@ -24,17 +30,20 @@ pub fn ablate(ablation: &Ablation, overrides: &[String], folder: &Path, announce
             let place = |variation: &Variation| folder.join(&variation.name).join(format!("seed-{}", recipe.seed.0));
             let own = place(variation);
             announce(&format!("{}, seed {}", variation.name, recipe.seed.0));
-            if let Some(before) = before.filter(|_| !own.exists()) {
+            if let Some(before) = before.filter(|_| group.is_first() && !own.exists()) {
                 copy(&place(before), &own)?;
             }
-            let outcome = run(&recipe, &Options { folder: &own, force: &[], announce })?;
+            group.wait()?;
+            let outcome = run(&recipe, &Options { folder: &own, force: &[], announce, group })?;
             runs.extend(SystemRun::of(&variation.name, recipe.seed, &outcome.summary));
         }
         before = before.or(Some(variation));
     }
     let table = spread(&runs);
-    let json = serde_json::to_vec_pretty(&table).map_err(|error| Error::Failed(error.to_string()))?;
-    atomic::write(&folder.join("ablation.json"), &json)?;
+    if group.is_first() {
+        let json = serde_json::to_vec_pretty(&table).map_err(|error| Error::Failed(error.to_string()))?;
+        atomic::write(&folder.join("ablation.json"), &json)?;
+    }
     Ok(table)
 }
 

@@ -50,7 +50,7 @@ impl Pipeline<'_> {
         for file in [HELD_OUT, CONTRACTS] {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
         }
-        self.stages.run("evaluation-rows", &inputs, &[HELD_OUT_DATA], || {
+        self.stage("evaluation-rows", &inputs, &[HELD_OUT_DATA], || {
             let options = Options::default();
             let sources = Sources {
                 traces: &traces,
@@ -75,7 +75,7 @@ impl Pipeline<'_> {
             digests.push((part, files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?));
         }
         let out = self.path(TRACES);
-        self.stages.run("traces", &(digests, settings.synthetic), &[TRACES], || {
+        self.stage("traces", &(digests, settings.synthetic), &[TRACES], || {
             let mut traces = gather(&settings)?;
             for trace in &mut traces {
                 for flag in contract::derive(trace).flags {
@@ -93,7 +93,7 @@ impl Pipeline<'_> {
         let (traces, out) = (self.path(TRACES), self.path(CONTRACTS));
         let inputs = self.made_by("traces")?;
         let announce = self.announce;
-        self.stages.run("contracts", &inputs, &[CONTRACTS], || {
+        self.stage("contracts", &inputs, &[CONTRACTS], || {
             let derived = contract::derive_all(&jsonl::read::<Trace>(&traces)?);
             let contracts: Vec<&Contract> =
                 derived.iter().filter_map(|derived| derived.contract.as_ref().ok()).collect();
@@ -110,7 +110,7 @@ impl Pipeline<'_> {
         let (source, seed, held_out) = (self.path(TRACES), self.recipe.seed, self.recipe.data.held_out.get());
         let (split_file, train, held) = (self.path(SPLIT), self.path(TRAIN), self.path(HELD_OUT));
         let announce = self.announce;
-        self.stages.run("split", &inputs, &[SPLIT, TRAIN, HELD_OUT], || {
+        self.stage("split", &inputs, &[SPLIT, TRAIN, HELD_OUT], || {
             let mut traces = jsonl::read::<Trace>(&source)?;
             let split = split::split(&mut traces, held_out, seed)?;
             for (part, file) in [(Part::Train, &train), (Part::HeldOut, &held)] {
@@ -138,7 +138,7 @@ impl Pipeline<'_> {
         for file in [TRACES, CONTRACTS, SPLIT] {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
         }
-        self.stages.run("build", &inputs, &[DATA], || {
+        self.stage("build", &inputs, &[DATA], || {
             let parts = read_parts(&split)?;
             if let Some(leaking) = settings.leaking {
                 // Variants are paired tests: only the ordinary traces are trained on.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::rank::Group;
 use crate::recipe::Recipe;
 use crate::run::atomic;
 pub use ablation::ablate;
@@ -31,6 +32,8 @@ pub struct Options<'a> {
     pub force: &'a [String],
     /// Told when a stage starts, ends or is skipped.
     pub announce: fn(&str),
+    /// The processes that train and answer together; the first one does all else and writes.
+    pub group: &'a dyn Group,
 }
 
 /// The names of all stages, in order.
@@ -43,6 +46,7 @@ struct Pipeline<'a> {
     folder: PathBuf,
     stages: Stages,
     announce: fn(&str),
+    group: &'a dyn Group,
 }
 
 /// What a run leaves, for the command to print.
@@ -64,9 +68,12 @@ pub struct Outcome {
 /// Whatever a stage returns; what earlier stages left stays, and the next run goes on from there.
 pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     let folder = options.folder.to_path_buf();
-    atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
+    if options.group.is_first() {
+        atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
+    }
     let stages = Stages::open(&folder, options.force, options.announce);
-    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce };
+    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce, group: options.group };
+    pipeline.share_records()?;
     pipeline.data()?;
     pipeline.models()?;
     pipeline.completions()?;
@@ -80,6 +87,50 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
 impl Pipeline<'_> {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// A stage that the first rank does while the others wait.
+    fn stage(
+        &mut self,
+        name: &str,
+        inputs: &impl Serialize,
+        outputs: &[&str],
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self.group.is_first() {
+            self.stages.run(name, inputs, outputs, work)?;
+        }
+        self.share_records()
+    }
+
+    /// A stage that all ranks do together: the first one says whether it is due, and records it.
+    fn stage_of_all(
+        &mut self,
+        forced: bool,
+        name: &str,
+        inputs: &impl Serialize,
+        outputs: &[&str],
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self.group.is_alone() {
+            return self.stages.run_forced(forced, name, inputs, outputs, work);
+        }
+        let is_due = self.group.from_first(|| self.stages.is_due(forced, name, inputs, outputs))?;
+        if self.group.is_first() {
+            self.stages.run_forced(forced, name, inputs, outputs, work)?;
+        } else if is_due {
+            work()?;
+        }
+        self.share_records()
+    }
+
+    /// Tells all ranks what the first one has on record.
+    fn share_records(&mut self) -> Result<()> {
+        if !self.group.is_alone() {
+            let records = self.group.from_first(|| Ok(self.stages.records().clone()))?;
+            self.stages.replace_records(records);
+        }
+        Ok(())
     }
 
     /// Digests of what an earlier stage left.

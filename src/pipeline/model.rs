@@ -13,6 +13,7 @@ use crate::checkpoint;
 use crate::dataset::{read_preferences, read_sft};
 use crate::error::Result;
 use crate::model::ModelSource;
+use crate::rank::Group;
 use crate::recipe::Recipe;
 use crate::run::{atomic, digest};
 use crate::scratch;
@@ -43,7 +44,7 @@ impl Pipeline<'_> {
         let Some(shape) = self.recipe.model.scratch.clone() else { return Ok(()) };
         let inputs = (self.made_by("build")?, &shape, self.recipe.seed);
         let (out, rows, seed) = (self.path(BASE), self.path(DATA).join("sft.jsonl"), self.recipe.seed);
-        self.stages.run("base", &inputs, &[BASE], || {
+        self.stage("base", &inputs, &[BASE], || {
             let rows = read_sft(&rows)?;
             let texts: Vec<String> = rows.into_iter().flat_map(|row| row.messages).map(|turn| turn.content).collect();
             scratch::write(&out, &texts, &shape, seed)
@@ -93,12 +94,13 @@ impl Pipeline<'_> {
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
-        self.stages.run("sft", &inputs, &outputs, || {
-            let job = job(recipe, &base, &out, &rows, &mark)?;
-            atomic::write(&out.join(MARK), mark.as_bytes())?;
+        let (force, group) = (self.stages.is_forced("sft"), self.group);
+        self.stage_of_all(force, "sft", &inputs, &outputs, || {
+            let job = job(recipe, &base, (&out, group), &rows, &mark)?;
+            mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_sft).transpose()?.unwrap_or_default();
             train::sft(&job, Rows { train: &read_sft(&rows)?, held_out: &held_out }, &settings)?;
-            merge_if(lora.is_some(), &base, &out)
+            merge_if(lora.is_some() && group.is_first(), &base, &out)
         })
     }
 
@@ -117,20 +119,28 @@ impl Pipeline<'_> {
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
         let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
-        self.stages.run("dpo", &inputs, &outputs, || {
-            let job = job(recipe, &base, &out, &pairs, &mark)?;
-            atomic::write(&out.join(MARK), mark.as_bytes())?;
+        let (force, group) = (self.stages.is_forced("dpo"), self.group);
+        self.stage_of_all(force, "dpo", &inputs, &outputs, || {
+            let job = job(recipe, &base, (&out, group), &pairs, &mark)?;
+            mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_preferences).transpose()?.unwrap_or_default();
             train::dpo(&job, Rows { train: &read_preferences(&pairs)?, held_out: &held_out }, &settings)?;
-            merge_if(lora.is_some(), &base, &out)
+            merge_if(lora.is_some() && group.is_first(), &base, &out)
         })
     }
 }
 
 /// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
 /// otherwise. The mark of the inputs stands beside the run folder while the stage is under way.
-fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path, inputs: &str) -> Result<Job<'job>> {
+fn job<'job>(
+    recipe: &'job Recipe,
+    base: &'job Made,
+    (out, group): (&'job Path, &'job dyn Group),
+    rows: &Path,
+    inputs: &str,
+) -> Result<Job<'job>> {
     let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
+    job.group = group;
     job.lora = recipe.model.lora.as_ref();
     job.base_storage = recipe.model.base_storage;
     let mark = out.join(MARK);
@@ -140,6 +150,10 @@ fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Pat
     job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
     job.recipe_digest = Some(digest::of_value(recipe)?);
     Ok(job)
+}
+
+fn mark_if_first(group: &dyn Group, out: &Path, mark: &str) -> Result<()> {
+    if group.is_first() { atomic::write(&out.join(MARK), mark.as_bytes()) } else { Ok(()) }
 }
 
 /// Digest of the rows of a stage, the held-out ones included where there are some.
@@ -160,8 +174,8 @@ fn outputs(stage: &'static str, has_adapter: bool) -> Vec<&'static str> {
     }
 }
 
-fn merge_if(has_adapter: bool, base: &Made, out: &Path) -> Result<()> {
-    if has_adapter {
+fn merge_if(is_wanted: bool, base: &Made, out: &Path) -> Result<()> {
+    if is_wanted {
         checkpoint::merge(&base.path, &base.name, Some(&out.join("final")), DType::F32, &out.join("merged"))?;
     }
     Ok(())

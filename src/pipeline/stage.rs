@@ -55,6 +55,19 @@ impl Stages {
         &self.records
     }
 
+    /// Takes over the records of the rank that writes them.
+    pub fn replace_records(&mut self, records: BTreeMap<String, Record>) {
+        self.records = records;
+    }
+
+    /// Whether [`Stages::run_forced`] would do the work.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for inputs without a JSON form.
+    pub fn is_due(&self, forced: bool, name: &str, inputs: &impl Serialize, outputs: &[&str]) -> Result<bool> {
+        Ok(forced || !self.is_complete(name, &digest_inputs(inputs)?, outputs))
+    }
+
     /// Digest of an output of an earlier stage, for use among a later stage's inputs.
     pub fn output(&self, stage: &str) -> Option<&BTreeMap<String, String>> {
         self.records.get(stage).filter(|record| record.complete).map(|record| &record.outputs)
@@ -92,7 +105,7 @@ impl Stages {
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         interrupt::check()?;
-        let inputs = digest::of_value(&(env!("CARGO_PKG_VERSION"), inputs))?;
+        let inputs = digest_inputs(inputs)?;
         if !forced && self.is_complete(name, &inputs, outputs) {
             (self.announce)(&format!("{name}: complete, skipped"));
             return Ok(());
@@ -134,6 +147,10 @@ impl Stages {
     fn digests(&self, outputs: &[&str]) -> Result<BTreeMap<String, String>> {
         outputs.iter().map(|output| Ok(((*output).to_owned(), digest_path(&self.folder.join(output))?))).collect()
     }
+}
+
+fn digest_inputs(inputs: &impl Serialize) -> Result<String> {
+    digest::of_value(&(env!("CARGO_PKG_VERSION"), inputs))
 }
 
 /// Digest of a file, or of a folder's files with their names.

@@ -16,6 +16,7 @@ use crate::evaluate::{self, Summary};
 use crate::generate::{Existing, Output, Protocol};
 use crate::model::{Decoder, LocalModel, Trainable};
 use crate::prompt::Mitigation;
+use crate::rank::Group;
 use crate::report;
 use crate::run::{atomic, interrupt, jsonl};
 use crate::token::ChatTokenizer;
@@ -73,9 +74,9 @@ impl Pipeline<'_> {
             let (stage, file) = (format!("generate/{}", system.name), system.file());
             let out = self.path(&file);
             let (recipe, announce) = (self.recipe, self.announce);
-            let force = self.stages.is_forced("generate");
-            self.stages.run_forced(force, &stage, &inputs, &[file.as_str()], || {
-                answer(&system, &traces, recipe, &out, announce)
+            let (force, group) = (self.stages.is_forced("generate"), self.group);
+            self.stage_of_all(force, &stage, &inputs, &[file.as_str()], || {
+                answer(group, (&system, &traces), recipe, &out, announce)
             })?;
         }
         Ok(())
@@ -90,7 +91,7 @@ impl Pipeline<'_> {
         let settings = evaluate::Settings { resamples: self.recipe.evaluate.resamples, seed: self.recipe.seed };
         let (recipe, seed) = (self.recipe, self.recipe.seed);
         let outputs = ["evaluation/summary.json", "evaluation/verdicts.jsonl"];
-        self.stages.run("evaluate", &inputs, &outputs, || {
+        self.stage("evaluate", &inputs, &outputs, || {
             let mut completions: Vec<Completion> = Vec::new();
             for file in &files {
                 completions.extend(jsonl::read::<Completion>(file)?);
@@ -110,6 +111,9 @@ impl Pipeline<'_> {
             };
             ask.evaluate((&completions, &traces, &contracts), &settings, |_, _| {})?.write(&out)
         })?;
+        if !self.group.is_first() {
+            return Ok(());
+        }
         // The page is cheap and shows wall times: it is always made anew.
         let page = report::collect(&self.folder)?;
         atomic::write(&self.path(REPORT), report::render(&page).as_bytes())
@@ -123,15 +127,17 @@ impl Pipeline<'_> {
     }
 }
 
+/// The ranks answer together; the first one writes.
 fn answer(
-    system: &System,
-    traces: &[Trace],
+    group: &dyn Group,
+    (system, traces): (&System, &[Trace]),
     recipe: &crate::recipe::Recipe,
     out: &std::path::Path,
     announce: fn(&str),
 ) -> Result<()> {
     let identity = (system.name.as_str(), system.mitigation, recipe.seed);
-    let mut output = Output::open(out, Existing::Replace, traces, identity)?;
+    let open = || Output::open(out, Existing::Replace, traces, identity);
+    let mut output = if group.is_first() { Some(open()?) } else { None };
     let local = LocalModel { path: system.model.path.clone() };
     let tokenizer = ChatTokenizer::load(&local.path)?;
     let (config, weights) = local.read(&Device::Cpu)?;
@@ -146,13 +152,13 @@ fn answer(
     };
     let total = traces.len();
     let mut done = 0;
-    protocol.answer_traces(traces, |completion| {
+    protocol.answer_dealt(group, traces, |completion| {
         interrupt::check()?;
         done += 1;
         if done % 16 == 0 || done == total {
             announce(&format!("  {}: {done} of {total} traces answered", system.name));
         }
-        output.add(completion)
+        output.as_mut().map_or(Ok(()), |output| output.add(completion))
     })?;
-    output.write()
+    output.map_or(Ok(()), |mut output| output.write())
 }

@@ -1,5 +1,6 @@
 //! A step's trees dealt into micro-batches that fit one forward and backward pass.
 
+use crate::rank::{self, Group};
 use crate::token::{Packed, Tree, pack};
 
 /// Tokens of one pass unless a job says otherwise: enough to keep the matrix kernels busy, little enough for a few GB.
@@ -20,6 +21,13 @@ impl MicroBatch {
         let chosen: Vec<&Tree> = units.iter().filter_map(|&unit| trees.get(unit)).collect();
         Self { packed: pack(&chosen), units }
     }
+}
+
+/// Which of a step's `units` this rank computes, in their order: tokens are dealt out evenly.
+pub(super) fn share_of(trees: &[Tree], units: &[usize], group: &dyn Group) -> Vec<usize> {
+    let weights: Vec<usize> = units.iter().map(|&unit| trees.get(unit).map_or(0, Tree::packed_tokens)).collect();
+    let shares = rank::deal(&weights, group.size());
+    shares.get(group.rank()).into_iter().flatten().map(|&place| units[place]).collect()
 }
 
 /// Deals `units` in their order into passes of at most `budget` tokens; a tree above the budget gets a pass of its own.

@@ -8,6 +8,7 @@ use super::log::{Means, StepRow, finite};
 use super::objective::{Objective, StepScale};
 use super::policy::{Pass, Policy};
 use crate::error::{Error, Result};
+use crate::rank::{self, Group};
 use crate::token::Tree;
 
 /// Name of the held-out loss in a log row.
@@ -33,16 +34,17 @@ impl Evaluation<'_> {
 
     /// Loss and metrics over all held-out rows, under the log's names with `eval_` before them.
     ///
-    /// Each tree is computed alone, so that no figure depends on how many are computed together.
+    /// Each tree is computed alone, so that no figure depends on how many are computed together; trees are dealt out to the ranks.
     ///
     /// # Errors
-    /// [`Error::Failed`] naming the rows of a loss that is not finite; tensor errors.
-    pub fn run(&self, policy: &dyn Policy) -> Result<BTreeMap<String, Option<f64>>> {
+    /// [`Error::Failed`] naming the rows of a loss that is not finite; tensor errors; as [`Group::gather`].
+    pub fn run(&self, policy: &dyn Policy, group: &dyn Group) -> Result<BTreeMap<String, Option<f64>>> {
         let units: Vec<usize> = (0..self.trees.len()).collect();
-        let baseline = self.objective.baseline(policy, &units)?;
+        let baseline = self.objective.baseline(policy, &units, group)?;
         let step = StepScale { weight: self.objective.weight(&units), baseline };
-        let (mut means, mut loss) = (Means::default(), 0.0);
-        for unit in units {
+        let mut means = Means::default();
+        let weights: Vec<usize> = self.trees.iter().map(Tree::packed_tokens).collect();
+        let shares = rank::dealt(group, &weights, |unit| {
             let batch = MicroBatch::new(self.trees, vec![unit]);
             let log_probabilities = policy.log_probabilities(&batch.packed, Pass::Evaluation)?;
             let share = self.objective.share(&batch, &log_probabilities, step, &mut means)?;
@@ -51,13 +53,23 @@ impl Evaluation<'_> {
                 let rows = self.trees[unit].row_ids.join(", ");
                 return Err(Error::Failed(format!("the loss on held-out rows is not finite; rows: {rows}")));
             }
-            loss += share;
-        }
+            Ok(share)
+        })?;
+        let loss = shares.iter().sum();
+        let means = merged(group.exchange(means)?);
         let mut metrics: BTreeMap<String, Option<f64>> =
             means.finish().into_iter().map(|(name, value)| (format!("eval_{name}"), value)).collect();
         metrics.insert(EVALUATION_LOSS.to_owned(), finite(loss));
         Ok(metrics)
     }
+}
+
+/// The means of all ranks together.
+pub(super) fn merged(ranks: Vec<Means>) -> Means {
+    ranks.into_iter().fold(Means::default(), |mut all, means| {
+        all.merge(means);
+        all
+    })
 }
 
 /// The lowest held-out loss so far. A function of the log alone, so that a resumed run knows it.

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::memory::with_values;
 use crate::error::{Error, Result};
+use crate::rank::Group;
 
 /// Values per partial sum of a norm: fixed, so that the sum does not depend on the number of threads.
 const CHUNK: usize = 1 << 14;
@@ -34,6 +35,24 @@ impl Accumulator {
                 None => gradient,
             };
             self.gradients.insert(name.clone(), sum);
+        }
+        Ok(())
+    }
+
+    /// Adds up what all ranks have, parameter by parameter in the order of their names. A rank that had no micro-batch gives zeros.
+    ///
+    /// # Errors
+    /// As [`Group::sum`].
+    pub fn sum_over(&mut self, group: &dyn Group, parameters: &BTreeMap<String, Var>) -> Result<()> {
+        if group.is_alone() {
+            return Ok(());
+        }
+        for (name, parameter) in parameters {
+            let own = match self.gradients.remove(name) {
+                Some(own) => own,
+                None => parameter.as_tensor().zeros_like()?.detach(),
+            };
+            self.gradients.insert(name.clone(), group.sum(&own)?);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::session::{Inputs, Session};
 use crate::dataset::{PreferencePair, SftRow};
 use crate::error::Result;
 use crate::model::with_big_stack;
+use crate::rank::{Alone, Group};
 use crate::recipe::settings::{BaseStorage, DpoSettings, LoraSettings, SftSettings};
 use crate::run::interrupt;
 use crate::run::seed::Seed;
@@ -46,7 +47,9 @@ pub struct Job<'a> {
     pub recipe_digest: Option<String>,
     /// Tokens of one forward and backward pass; bounds memory.
     pub tokens_per_pass: usize,
-    /// Asked before every step; `true` saves a checkpoint and ends the run as interrupted.
+    /// The processes that train together. All see the same model, rows and run folder; the first one writes.
+    pub group: &'a dyn Group,
+    /// Asked before every step, of every rank; `true` saves a checkpoint and ends the run as interrupted.
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -60,7 +63,7 @@ pub enum Start {
 }
 
 impl<'a> Job<'a> {
-    /// A job with the defaults: every weight trained, on the CPU, from the start, stopped by Ctrl-C.
+    /// A job with the defaults: every weight trained, on the CPU, alone, from the start, stopped by Ctrl-C.
     pub fn new(model: &'a Path, model_name: &'a str, out: &'a Path, seed: Seed) -> Self {
         Self {
             model,
@@ -74,6 +77,7 @@ impl<'a> Job<'a> {
             inputs: BTreeMap::new(),
             recipe_digest: None,
             tokens_per_pass: TOKENS_PER_PASS,
+            group: &Alone,
             stop: &interrupt::requested,
         }
     }

@@ -36,8 +36,22 @@ pub struct StepRow {
 }
 
 /// Means over the rows or pairs of a step.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "BTreeMap<String, (u64, usize)>", from = "BTreeMap<String, (u64, usize)>")]
 pub struct Means(BTreeMap<String, (f64, usize)>);
+
+/// Sums travel between ranks as their bits: JSON has no number for one that is not finite.
+impl From<Means> for BTreeMap<String, (u64, usize)> {
+    fn from(means: Means) -> Self {
+        means.0.into_iter().map(|(name, (sum, count))| (name, (sum.to_bits(), count))).collect()
+    }
+}
+
+impl From<BTreeMap<String, (u64, usize)>> for Means {
+    fn from(bits: BTreeMap<String, (u64, usize)>) -> Self {
+        Self(bits.into_iter().map(|(name, (sum, count))| (name, (f64::from_bits(sum), count))).collect())
+    }
+}
 
 impl Means {
     /// Adds one value.
@@ -45,6 +59,15 @@ impl Means {
         let entry = self.0.entry(name.into()).or_default();
         entry.0 += value;
         entry.1 += 1;
+    }
+
+    /// Takes over the values of other means.
+    pub fn merge(&mut self, others: Self) {
+        for (name, (sum, count)) in others.0 {
+            let entry = self.0.entry(name).or_default();
+            entry.0 += sum;
+            entry.1 += count;
+        }
     }
 
     /// The mean of each name; one that is not finite has no value.

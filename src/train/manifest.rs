@@ -37,6 +37,9 @@ pub struct RunManifest {
     pub seed: Seed,
     /// `cpu`, `cuda:0`, ...
     pub device: String,
+    /// Processes that trained together, those of the last start where there were several.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub ranks: usize,
     /// Number format of the trained weights.
     pub dtype: String,
     /// How matrix products were computed: `f32`, `split-bf16`, `bf16`; `f32` too where the processor has no tile unit.
@@ -85,6 +88,15 @@ pub struct DataCounts {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &usize) -> bool {
+    *count == 1
 }
 
 /// Sizes of the model.

@@ -4,11 +4,12 @@ use candle_core::Tensor;
 
 use super::answers::{Answers, host_sums};
 use super::batch::MicroBatch;
-use super::log::Means;
+use super::log::{Means, finite};
 use super::policy::{Pass, Policy};
 use crate::dataset::PairKind;
 use crate::error::{Fault, Result};
 use crate::loss::{self, PairReward, PreferenceObjective, Scores};
+use crate::rank::{self, Group};
 use crate::recipe::settings::KindWeights;
 use crate::token::{Tree, pack};
 
@@ -26,11 +27,11 @@ pub trait Objective {
     /// What the mean of these trees is taken over: answer tokens, pairs or answers, each with its weight.
     fn weight(&self, units: &[usize]) -> f64;
 
-    /// What the loss must know of the policy before the step's first micro-batch; most need nothing.
+    /// What the loss must know of the policy before the step's first micro-batch, the work dealt out to the ranks; most need nothing.
     ///
     /// # Errors
-    /// Tensor errors.
-    fn baseline(&self, _: &dyn Policy, _: &[usize]) -> Result<f64> {
+    /// Tensor errors; as [`Group::gather`].
+    fn baseline(&self, _: &dyn Policy, _: &[usize], _: &dyn Group) -> Result<f64> {
         Ok(0.0)
     }
 
@@ -106,15 +107,18 @@ impl Objective for Preference<'_> {
         }
     }
 
-    fn baseline(&self, policy: &dyn Policy, units: &[usize]) -> Result<f64> {
+    fn baseline(&self, policy: &dyn Policy, units: &[usize], group: &dyn Group) -> Result<f64> {
         let Some(mismatched) = self.mismatched else { return Ok(0.0) };
-        let mut log_ratios = Vec::with_capacity(units.len());
-        for &unit in units {
-            let Some(tree) = &mismatched.trees[unit] else { continue };
+        let others: Vec<(usize, &Tree)> =
+            units.iter().filter_map(|&unit| Some((unit, mismatched.trees[unit].as_ref()?))).collect();
+        let weights: Vec<usize> = others.iter().map(|(_, tree)| tree.packed_tokens()).collect();
+        let log_ratios = rank::dealt(group, &weights, |index| {
+            let (unit, tree) = others[index];
             let values = policy.log_probabilities(&pack(&[tree]), Pass::Evaluation)?.to_vec1::<f32>()?;
             let pairs = values.iter().zip(&mismatched.reference[unit]);
-            log_ratios.push(pairs.map(|(policy, reference)| f64::from(policy - reference)).sum());
-        }
+            Ok(finite(pairs.map(|(policy, reference)| f64::from(policy - reference)).sum()))
+        })?;
+        let log_ratios: Vec<f64> = log_ratios.into_iter().map(|ratio| ratio.unwrap_or(f64::NAN)).collect();
         Ok(loss::unpaired_baseline(&log_ratios))
     }
 

@@ -3,15 +3,18 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::log::StepRow;
+use crate::rank::Group;
 
 /// A bar of a known number of steps; it vanishes when dropped.
 #[derive(Debug)]
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar with a label, e.g. `sft`. indicatif draws nothing where stderr is not a terminal.
-    pub(super) fn new(label: &str, total: usize) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+    /// A bar with a label, e.g. `sft`. indicatif draws nothing where stderr is not a terminal, and
+    /// ranks after the first draw nothing at all.
+    pub(super) fn new(label: &str, total: usize, group: &dyn Group) -> Self {
+        let target = if group.is_first() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
         let template = "{prefix} {bar:30} {pos}/{len} {msg}, {elapsed} gone, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);

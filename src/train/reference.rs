@@ -11,6 +11,7 @@ use safetensors::SafeTensors;
 
 use super::policy::{Pass, Policy};
 use crate::error::{Error, Result};
+use crate::rank::{self, Group};
 use crate::run::atomic;
 use crate::token::{Tree, pack};
 
@@ -20,27 +21,31 @@ const KEY: &str = "digest";
 
 /// Computes what [`super::Preference::reference`] asks for: per tree, the log-probability of each trained token.
 ///
-/// `on_tree` is told after each tree and may end the work.
+/// Trees are dealt out to the ranks, and every rank gets the values of all. `on_tree` is told after each tree of this rank how many it has
+/// done, and may end the work.
 ///
 /// # Errors
-/// Tensor errors; [`Error::Failed`] naming the rows of a value that is not finite; what `on_tree` returns.
+/// Tensor errors; [`Error::Failed`] naming the rows of a value that is not finite; what `on_tree` returns; as [`Group::gather`].
 pub fn reference(
     policy: &dyn Policy,
     trees: &[Tree],
+    group: &dyn Group,
     mut on_tree: impl FnMut(usize) -> Result<()>,
 ) -> Result<Vec<Vec<f32>>> {
-    let mut values = Vec::with_capacity(trees.len());
-    for (index, tree) in trees.iter().enumerate() {
+    let weights: Vec<usize> = trees.iter().map(Tree::packed_tokens).collect();
+    let mut done = 0;
+    rank::dealt(group, &weights, |index| {
+        let tree = &trees[index];
         // No graph is kept: the reference is never trained.
         let of_tree = policy.log_probabilities(&pack(&[tree]), Pass::Reference)?.detach().to_vec1::<f32>()?;
         if of_tree.iter().any(|value| !value.is_finite()) {
             let rows = tree.row_ids.join(", ");
             return Err(Error::Failed(format!("the reference's log-probabilities are not finite; rows: {rows}")));
         }
-        values.push(of_tree);
-        on_tree(index + 1)?;
-    }
-    Ok(values)
+        done += 1;
+        on_tree(done)?;
+        Ok(of_tree)
+    })
 }
 
 /// Reads cached values; `None` if there are none, or they are of another model or other data, or damaged.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use candle_core::Tensor;
 
-use super::batch::{MicroBatch, deal};
-use super::evaluation::{Best, Evaluation};
+use super::batch::{MicroBatch, deal, share_of};
+use super::evaluation::{Best, Evaluation, merged};
 use super::events::Events;
 use super::gradient::{Accumulator, clip_factor, global_norm};
 use super::log::{Log, Means, StepRow, finite, milliseconds, read_log, seconds_of};
@@ -17,6 +17,7 @@ use super::policy::{Pass, Policy};
 use super::schedule;
 use crate::checkpoint::{self, Checkpoint, TrainingState};
 use crate::error::{Error, Fault, Result};
+use crate::rank::Group;
 use crate::recipe::settings::TrainSettings;
 use crate::token::Tree;
 
@@ -38,9 +39,11 @@ pub struct Loop<'a> {
     pub tokens_per_pass: usize,
     /// The run folder.
     pub folder: &'a Path,
+    /// The processes that share every step; the first one writes.
+    pub group: &'a dyn Group,
     /// Digest that ties checkpoints to this run.
     pub run_digest: &'a str,
-    /// Asked before every step; `true` saves a checkpoint and ends with [`Error::Interrupted`].
+    /// Asked before every step; `true` on any rank saves a checkpoint and ends all of them with [`Error::Interrupted`].
     pub stop: &'a dyn Fn() -> bool,
     /// Told after every step.
     pub on_step: &'a dyn Fn(&StepRow),
@@ -77,6 +80,28 @@ enum Check {
     Later,
 }
 
+/// What is written while a loop runs.
+struct Files {
+    log: Log,
+    events: Events,
+}
+
+impl Files {
+    /// Opens the files with the rows of the first `steps` steps, and gives these rows.
+    fn open(folder: &Path, steps: usize) -> Result<(Self, Vec<StepRow>)> {
+        let path = folder.join(super::LOG);
+        let log = Log::open(&path, steps)?;
+        let earlier = read_log(&path)?;
+        let events = Events::open(folder, &earlier, jiff::Timestamp::now().as_millisecond() as f64 / 1e3)?;
+        Ok((Self { log, events }, earlier))
+    }
+
+    fn append(&mut self, row: &StepRow) -> Result<()> {
+        self.log.append(row)?;
+        self.events.append(row)
+    }
+}
+
 /// What the micro-batches of one step add up to.
 #[derive(Debug, Default)]
 struct Passes {
@@ -98,28 +123,33 @@ impl Loop<'_> {
             self.restore(checkpoint, &mut optimizer)?;
             (at.step, at.tokens, at.saved) = (checkpoint.state.step, checkpoint.state.tokens, checkpoint.state.step);
         }
-        let log_path = self.folder.join(super::LOG);
-        let mut log = Log::open(&log_path, at.step)?;
-        let earlier = read_log(&log_path)?;
-        let mut events = Events::open(self.folder, &earlier, jiff::Timestamp::now().as_millisecond() as f64 / 1e3)?;
-        at.best = Best::of(&earlier);
+        let mut files = None;
+        let mut log = self.group.from_first(|| {
+            let (opened, earlier) = Files::open(self.folder, at.step)?;
+            files = Some(opened);
+            Ok(earlier)
+        })?;
+        at.best = Best::of(&log);
         let mut check = Check::First;
         while !self.is_exhausted(&at)
             && let Some(window) = self.order.window(at.step)
         {
-            if (self.stop)() {
+            if self.group.any((self.stop)())? {
                 self.save_if(at.saved != at.step, &mut at, &optimizer)?;
+                // The checkpoint is whole before any rank ends.
+                self.group.wait()?;
                 return Err(Error::Interrupted);
             }
             let row = self.timed_step(&window, &at, &mut optimizer, check)?;
             check = Check::Later;
             (at.step, at.tokens, at.best) = (row.step, row.num_tokens, Best::after(at.best, &row));
-            log.append(&row)?;
-            events.append(&row)?;
+            if let Some(files) = &mut files {
+                files.append(&row)?;
+            }
             (self.on_step)(&row);
+            log.push(row);
             self.save_if(self.is_saved(&at), &mut at, &optimizer)?;
         }
-        let log = read_log(&log_path)?;
         let step_seconds = seconds_of(&log, at.step);
         Ok(LoopOutcome { steps: at.step, tokens: at.tokens, step_seconds, log, best: at.best })
     }
@@ -147,7 +177,7 @@ impl Loop<'_> {
         if let Some(evaluation) = &self.evaluation
             && evaluation.is_due(row.step, self.order.steps())
         {
-            row.metrics.extend(evaluation.run(self.policy)?);
+            row.metrics.extend(evaluation.run(self.policy, self.group)?);
         }
         Ok(row)
     }
@@ -188,12 +218,14 @@ impl Loop<'_> {
         })
     }
 
-    /// Forward and backward over the step's micro-batches.
+    /// Forward and backward over this rank's micro-batches of the step, then the sum over all ranks.
     fn passes(&self, step: usize, window: &Window, means: &mut Means, check: Check) -> Result<Passes> {
-        let baseline = self.objective.baseline(self.policy, &window.units)?;
+        let baseline = self.objective.baseline(self.policy, &window.units, self.group)?;
+        // Of the whole step, so that shares of all ranks add up to its loss.
         let scale = StepScale { weight: self.objective.weight(&window.units), baseline };
         let mut passes = Passes::default();
-        for (index, batch) in deal(self.trees, &window.units, self.tokens_per_pass).iter().enumerate() {
+        let units = share_of(self.trees, &window.units, self.group);
+        for (index, batch) in deal(self.trees, &units, self.tokens_per_pass).iter().enumerate() {
             let pass = Pass::Training { step, units: &batch.units };
             let mut value = 0.0;
             let gradients = self.policy.gradients(&batch.packed, pass, &mut |log_probabilities| {
@@ -208,7 +240,17 @@ impl Loop<'_> {
             }
             passes.accumulator.add(self.policy.parameters(), gradients)?;
         }
+        self.sum_over_ranks(&mut passes, means)?;
         Ok(passes)
+    }
+
+    /// Makes every rank's sums those of all ranks.
+    fn sum_over_ranks(&self, passes: &mut Passes, means: &mut Means) -> Result<()> {
+        let ranks = self.group.exchange((passes.loss, passes.tokens, std::mem::take(means)))?;
+        passes.loss = ranks.iter().map(|(loss, ..)| loss).sum();
+        passes.tokens = ranks.iter().map(|(_, tokens, _)| tokens).sum();
+        *means = merged(ranks.into_iter().map(|(.., means)| means).collect());
+        passes.accumulator.sum_over(self.group, self.policy.parameters())
     }
 
     /// Names the answers whose own log-probabilities are at fault, else all of the micro-batch.
@@ -240,11 +282,25 @@ impl Loop<'_> {
             seed: self.order.seed(),
             run_digest: self.run_digest.to_owned(),
         };
+        at.saved = at.step;
         let parameters = self.policy.parameters();
+        self.check_agreement()?;
+        if !self.group.is_first() {
+            return Ok(());
+        }
         let trainable = parameters.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         checkpoint::save(self.folder, &state, &trainable, &optimizer.state())?;
-        at.saved = at.step;
         checkpoint::rotate(self.folder, self.settings.keep_checkpoints.get(), at.best.map(|best| best.step))
+    }
+
+    /// Ranks make the same updates from the same sums; one whose weights differ would spoil all steps after this one.
+    fn check_agreement(&self) -> Result<()> {
+        if self.group.is_alone() {
+            return Ok(());
+        }
+        let parameters = self.policy.parameters();
+        let tensors = parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+        self.group.agree("weights after the same updates", &global_norm(&tensors)?.to_bits().to_string())
     }
 
     fn restore(&self, checkpoint: &Checkpoint, optimizer: &mut AdamW) -> Result<()> {

@@ -79,6 +79,7 @@ impl<'a> Session<'a> {
             reference_digest = digest::of_value(&(reference_digest, held_out, extra))?;
         }
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
+        job.group.agree("settings, rows and model", &run_digest)?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
         let SourceModel { config, weights, compact, tokenizer, generation_config } = source;
         let decoder = Decoder::on_base(config.clone(), weights, compact, &trainable, job.seed, job.device)?
@@ -108,11 +109,14 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Makes the run folder ready.
+    /// Makes the run folder ready; the first rank does it.
     pub(super) fn prepare(&self) -> Result<()> {
-        prepare_folder(self.job)?;
-        self.keep_merged_base()?;
-        self.manifest(None).write(self.job.out)
+        if self.job.group.is_first() {
+            prepare_folder(self.job)?;
+            self.keep_merged_base()?;
+            self.manifest(None).write(self.job.out)?;
+        }
+        self.job.group.wait()
     }
 
     /// What is trained on.
@@ -135,15 +139,18 @@ impl<'a> Session<'a> {
     pub(super) fn reference(&self, trees: &[Tree]) -> Result<(Vec<Vec<f32>>, f64)> {
         let begun = Instant::now();
         let seconds = || begun.elapsed().as_secs_f64();
-        if let Some(values) = read_cached(self.job.out, &self.reference_digest, trees) {
+        let group = self.job.group;
+        if let Some(values) = group.from_first(|| Ok(read_cached(self.job.out, &self.reference_digest, trees)))? {
             return Ok((values, seconds()));
         }
-        let progress = Progress::new("reference", trees.len());
-        let values = reference(&self.policy, trees, |done| {
+        let progress = Progress::new("reference", trees.len().div_ceil(group.size()), group);
+        let values = reference(&self.policy, trees, group, |done| {
             progress.at(done, String::new());
             if (self.job.stop)() { Err(Error::Interrupted) } else { Ok(()) }
         })?;
-        write_cached(self.job.out, &self.reference_digest, &values)?;
+        if group.is_first() {
+            write_cached(self.job.out, &self.reference_digest, &values)?;
+        }
         Ok((values, seconds()))
     }
 
@@ -158,17 +165,20 @@ impl<'a> Session<'a> {
         let resumed_from = checkpoint.as_ref().map(|checkpoint| checkpoint.state.step);
         let outcome = self.run_loop(objective, held_out, checkpoint.as_ref())?;
         drop(checkpoint);
-        if self.settings.export == Export::Best {
-            self.restore_best(&outcome)?;
-        }
-        self.export(&outcome.log)?;
-        write_trainer_state(self.job.out, &self.order, self.settings, &outcome.log)?;
         let manifest = RunManifest {
             status: RunStatus::Complete,
             resumed_from,
             ..self.manifest(Some(self.outcome(&outcome, resumed_from, reference_seconds)))
         };
-        manifest.write(self.job.out)?;
+        if self.job.group.is_first() {
+            if self.settings.export == Export::Best {
+                self.restore_best(&outcome)?;
+            }
+            self.export(&outcome.log)?;
+            write_trainer_state(self.job.out, &self.order, self.settings, &outcome.log)?;
+            manifest.write(self.job.out)?;
+        }
+        self.job.group.wait()?;
         Ok(manifest)
     }
 
@@ -178,7 +188,7 @@ impl<'a> Session<'a> {
         held_out: Option<&dyn Objective>,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<LoopOutcome> {
-        let progress = Progress::new(self.stage, self.order.steps());
+        let progress = Progress::new(self.stage, self.order.steps(), self.job.group);
         let before = Cell::new(checkpoint.map_or(0, |checkpoint| checkpoint.state.tokens));
         let evaluation = held_out.zip(self.held_out.as_ref()).map(|(objective, encoded)| Evaluation {
             objective,
@@ -195,9 +205,15 @@ impl<'a> Session<'a> {
             evaluation,
             tokens_per_pass: self.job.tokens_per_pass,
             folder: self.job.out,
+            group: self.job.group,
             run_digest: &self.run_digest,
             stop: self.job.stop,
-            on_step: &|row| show(&progress, row, row.num_tokens - before.replace(row.num_tokens)),
+            on_step: &|row| {
+                let tokens = row.num_tokens - before.replace(row.num_tokens);
+                if self.job.group.is_first() {
+                    show(&progress, row, tokens);
+                }
+            },
         }
         .run(checkpoint)
     }
@@ -212,7 +228,22 @@ impl<'a> Session<'a> {
         self.policy.decoder().load_parameters(&best.trainable, &folder.display().to_string())
     }
 
+    /// What to go on from. The first rank looks for it and the others read the same.
     fn checkpoint(&self) -> Result<Option<Checkpoint>> {
+        let mut found = None;
+        let step = self.job.group.from_first(|| {
+            found = self.newest_checkpoint()?;
+            Ok(found.as_ref().map(|checkpoint| checkpoint.state.step))
+        })?;
+        match step {
+            Some(step) if !self.job.group.is_first() => {
+                checkpoint::load(&checkpoint::folder_of(self.job.out, step), self.job.device).map(Some)
+            }
+            _ => Ok(found),
+        }
+    }
+
+    fn newest_checkpoint(&self) -> Result<Option<Checkpoint>> {
         if self.job.start == Start::Fresh {
             return Ok(None);
         }
@@ -313,6 +344,7 @@ impl<'a> Session<'a> {
             run_digest: self.run_digest.clone(),
             seed: self.job.seed,
             device: device_name(self.job.device),
+            ranks: self.job.group.size(),
             dtype: "f32".to_owned(),
             arithmetic: self.settings.arithmetic,
             data: DataCounts {

@@ -12,10 +12,13 @@ use topalign::error::{Error, Result};
 use topalign::generate::{Ended, Existing, NextToken, Output, Protocol, Request, Sampler, decode_all};
 use topalign::model::{Decoder, Trainable};
 use topalign::prompt::Mitigation;
+use topalign::rank::{Alone, Group};
 use topalign::recipe::settings::{GenerateSettings, SelectionSource};
 use topalign::run::seed::Seed;
 use topalign::token::{ChatTokenizer, PackedSequence};
 use topalign::trace::Trace;
+
+use crate::members::as_ranks;
 
 const VOCABULARY: usize = 400;
 const END: u32 = 2;
@@ -385,6 +388,35 @@ fn a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one() {
     assert_eq!(run(&resumed, Existing::Resume, 2), (5, false));
     assert_eq!(run(&resumed, Existing::Resume, usize::MAX), (3, true));
     assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(&resumed).unwrap());
+}
+
+#[test]
+fn ranks_answer_each_its_part_and_all_get_every_completion() {
+    let settings = GenerateSettings { temperature: 1.0, selection_tokens: 8, batch: 2, ..GenerateSettings::default() };
+    let traces = traces(21);
+    let answer = |group: &dyn Group| {
+        let tokenizer = tokenizer();
+        let protocol = Protocol {
+            model: &Hashing,
+            tokenizer: &tokenizer,
+            settings: &settings,
+            mitigation: Mitigation::None,
+            system: "test",
+            seed: Seed(5),
+        };
+        let mut seen = 0;
+        let count = |_: &Completion| {
+            seen += 1;
+            Ok(())
+        };
+        (protocol.answer_dealt(group, &traces, count).unwrap(), seen)
+    };
+    let (alone, seen) = answer(&Alone);
+    assert_eq!((alone.len(), seen), (21, 21));
+    for (rank, (together, seen)) in as_ranks(2, answer).into_iter().enumerate() {
+        assert_eq!(together, alone);
+        assert_eq!(seen, if rank == 0 { 21 } else { 0 }, "the first rank writes");
+    }
 }
 
 #[test]

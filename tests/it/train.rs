@@ -22,6 +22,8 @@ mod losses;
 mod parts;
 #[path = "train/plan.rs"]
 mod plan;
+#[path = "train/ranks.rs"]
+mod ranks;
 #[path = "train/recompute.rs"]
 mod recompute;
 #[path = "train/record.rs"]

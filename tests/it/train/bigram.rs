@@ -10,6 +10,7 @@ use topalign::checkpoint;
 use topalign::dataset::PairKind;
 use topalign::error::{Error, Result};
 use topalign::loss::PreferenceObjective;
+use topalign::rank::Alone;
 use topalign::recipe::settings::{NonNegative, Positive, PreferenceLoss, TrainSettings};
 use topalign::run::seed::Seed;
 use topalign::token::{Packed, Tree, pack};
@@ -39,6 +40,7 @@ impl Run<'_> {
             evaluation: None,
             tokens_per_pass: self.tokens_per_pass,
             folder: self.folder,
+            group: &Alone,
             run_digest: "digest",
             stop: &|| asked.replace(asked.get() + 1) >= self.stop_after,
             on_step: &|_| {},
@@ -286,6 +288,7 @@ fn a_gradient_that_is_not_finite_stops_before_the_update_and_names_the_rows() {
         evaluation: None,
         tokens_per_pass: 1000,
         folder: folder.path(),
+        group: &Alone,
         run_digest: "digest",
         stop: &|| false,
         on_step: &|_| {},

@@ -8,6 +8,7 @@ use topalign::checkpoint::{self, SourceModel, read_tensors};
 use topalign::dataset::{PairKind, PreferencePair, SftRow};
 use topalign::error::{Error, Result};
 use topalign::model::Trainable;
+use topalign::rank::Alone;
 use topalign::recipe::settings::SftSettings;
 use topalign::train::{self, Best, Evaluation, Job, Objective, Pass, Rows, RunManifest, Start, StepRow, Supervised};
 
@@ -79,7 +80,7 @@ fn preference_evaluation_logs_margins_and_accuracies_by_kind() {
 #[test]
 fn held_out_rows_start_at_ln_2_like_the_training_rows() {
     let (policy, trees) = (toy::Bigram::new(1), toy::trees(5, 3));
-    let reference = train::reference(&policy, &trees, |_| Ok(())).unwrap();
+    let reference = train::reference(&policy, &trees, &Alone, |_| Ok(())).unwrap();
     let kinds = vec![PairKind::ALL.map(Some).to_vec(); 5];
     let objective = train::Preference {
         trees: &trees,
@@ -90,7 +91,7 @@ fn held_out_rows_start_at_ln_2_like_the_training_rows() {
         mismatched: None,
     };
     let evaluation = Evaluation { objective: &objective, trees: &trees, every: None, patience: None };
-    let metrics = evaluation.run(&policy).unwrap();
+    let metrics = evaluation.run(&policy, &Alone).unwrap();
     assert!((metrics["eval_loss"].unwrap() - std::f64::consts::LN_2).abs() < 1e-6);
     assert_eq!(metrics["eval_rewards/accuracies"], Some(0.0));
 }
@@ -104,7 +105,7 @@ fn a_held_out_loss_that_is_not_finite_names_its_rows() {
     policy.set("head.bias", bias);
     let objective = Supervised { trees: &trees };
     let objective: &dyn Objective = &objective;
-    let error = Evaluation { objective, trees: &trees, every: None, patience: None }.run(&policy).unwrap_err();
+    let error = Evaluation { objective, trees: &trees, every: None, patience: None }.run(&policy, &Alone).unwrap_err();
     assert!(error.to_string().contains("row:2/0"), "{error}");
 }
 

@@ -1,5 +1,6 @@
 //! The reference's cache and the forms of the log that other tools read.
 
+use topalign::rank::Alone;
 use topalign::run::seed::Seed;
 use topalign::train::{EVENTS, Events, Order, StepRow, read_cached, reference, write_cached, write_trainer_state};
 
@@ -8,8 +9,8 @@ use super::toy;
 #[test]
 fn cached_reference_values_are_used_only_for_the_same_digest_and_when_whole() {
     let (policy, trees, folder) = (toy::Bigram::new(1), toy::trees(5, 2), tempfile::tempdir().unwrap());
-    let values = reference(&policy, &trees, |_| Ok(())).unwrap();
-    assert_eq!(values, reference(&policy, &trees, |_| Ok(())).unwrap(), "bit-equal when repeated");
+    let values = reference(&policy, &trees, &Alone, |_| Ok(())).unwrap();
+    assert_eq!(values, reference(&policy, &trees, &Alone, |_| Ok(())).unwrap(), "bit-equal when repeated");
     assert_eq!(read_cached(folder.path(), "key", &trees), None);
     write_cached(folder.path(), "key", &values).unwrap();
     assert_eq!(read_cached(folder.path(), "key", &trees), Some(values));
@@ -24,10 +25,10 @@ fn cached_reference_values_are_used_only_for_the_same_digest_and_when_whole() {
 #[test]
 fn a_reference_that_is_not_finite_names_its_rows_and_the_work_can_be_ended() {
     let (policy, trees) = (toy::Bigram::new(1), toy::trees(3, 1));
-    let ended = reference(&policy, &trees, |_| Err(topalign::error::Error::Interrupted)).unwrap_err();
+    let ended = reference(&policy, &trees, &Alone, |_| Err(topalign::error::Error::Interrupted)).unwrap_err();
     assert_eq!(ended.exit_status(), 130);
     policy.set("head.bias", vec![f32::NAN; toy::VOCABULARY]);
-    let error = reference(&policy, &trees, |_| Ok(())).unwrap_err();
+    let error = reference(&policy, &trees, &Alone, |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("row:0/0"), "{error}");
 }
 
