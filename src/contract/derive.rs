@@ -5,7 +5,7 @@
 use rayon::prelude::*;
 
 use super::gap::{self, Gap};
-use super::reading::Reading;
+use super::reading::{Reading, Words};
 use super::required::{self, Requirements};
 use super::words::{self, Stem};
 use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels};
@@ -33,7 +33,8 @@ const BATCH: usize = 2_048;
 
 /// Derives and freezes the contract of one trace.
 pub fn derive(trace: &Trace) -> Derived {
-    let reading = Reading::of(trace);
+    let words = Words::of(trace);
+    let reading = Reading::of(trace, &words);
     let mut targets = labels::labels(&reading);
     let Requirements { values, conflict } = required::requirements(&reading, &targets);
     let clues = clues::clues(&reading);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::canonical::Canonical;
 use super::{Channel, Contract, Target};
 use crate::error::{Error, Fault, Result};
 use crate::run::digest;
@@ -39,11 +40,8 @@ impl Contract {
 
     /// SHA-256 of the canonical form without the digest itself.
     fn computed_digest(&self) -> Result<String> {
-        let mut form = serde_json::to_value(self).map_err(|error| Error::Failed(error.to_string()))?;
-        if let Some(fields) = form.as_object_mut() {
-            fields.remove("digest");
-        }
-        Ok(digest::of_json(&form))
+        let form = serde_json::to_vec(&Canonical(self)).map_err(|error| Error::Failed(error.to_string()))?;
+        Ok(digest::of_bytes(&form))
     }
 
     /// Checks everything that makes figures undefined or matches meaningless.
@@ -115,10 +113,11 @@ impl Contract {
     }
 
     fn check_forms(&self, target: &Target, faults: &mut Vec<Fault>) {
-        let forms = std::iter::once(("value".to_owned(), &target.value))
-            .chain(target.aliases.iter().enumerate().map(|(index, alias)| (format!("aliases[{index}]"), alias)));
-        for (field, form) in forms {
+        let forms = std::iter::once((None, &target.value))
+            .chain(target.aliases.iter().enumerate().map(|(index, alias)| (Some(index), alias)));
+        for (alias, form) in forms {
             let Some(problem) = problem_of(form) else { continue };
+            let field = alias.map_or_else(|| "value".to_owned(), |index| format!("aliases[{index}]"));
             faults.push(Fault::new(format!("`{field}` {problem}, which would match almost anything")).at(format!(
                 "{}, target {}",
                 self.place(),

@@ -6,11 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
+mod canonical;
 mod clues;
 mod demand;
 mod derive;
 mod freeze;
 mod gap;
+mod key;
 mod labels;
 mod marks;
 mod reading;

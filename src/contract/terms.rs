@@ -4,6 +4,7 @@
 //! term governs it, a list shares its verb, and what stands behind the list can turn it into a condition or a slur.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::TargetRole as Role;
 use super::marks::spans;
@@ -134,6 +135,19 @@ const VERBS: &[(Verb, &[&str])] = &[
     ),
 ];
 
+/// Verbs by their form, sorted.
+static VERB_OF: LazyLock<Vec<(&str, Verb)>> = LazyLock::new(|| {
+    let mut all: Vec<(&str, Verb)> =
+        VERBS.iter().flat_map(|(verb, forms)| forms.iter().map(|form| (*form, *verb))).collect();
+    all.sort_unstable_by_key(|(form, _)| *form);
+    all
+});
+
+fn verb_of(word: &str) -> Option<Verb> {
+    let known = &*VERB_OF;
+    known.binary_search_by_key(&word, |(form, _)| *form).ok().map(|at| known[at].1)
+}
+
 /// A run of terms that share their verb.
 struct List {
     /// Indices of its spans.
@@ -228,7 +242,6 @@ fn plain_words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// The verb of a list and what it makes of the terms; `before` is the verb of the list before in the same sentence.
 fn govern(clause: &str, after: &str, before: Option<Verb>) -> (Verb, Role) {
     let words: Vec<&str> = plain_words(clause).collect();
-    let verb_of = |word: &str| VERBS.iter().find(|(_, words)| words.contains(&word)).map(|(verb, _)| *verb);
     let found = words.iter().enumerate().rev().find_map(|(at, word)| Some((at, verb_of(word)?)));
     let Some((at, verb)) = found else { return inherit(&words, after, before) };
     let between = &words[at + 1..];

@@ -18,6 +18,7 @@ mod topbench_v3;
 
 pub use format::{Family, Format};
 pub(crate) use format::{is_archive, plain};
+pub(crate) use leaves::each_leaf;
 pub use leaves::{Leaf, LeafKind, leaves};
 pub use part::Part;
 pub use read::{Extent, Ids, each, each_in, files, read, read_as, read_many, read_many_as};
