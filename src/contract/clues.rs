@@ -17,9 +17,17 @@ const LONGEST: usize = 80;
 /// Content words that an unquoted clue shares with the chain.
 const SHARED_WORDS: usize = 2;
 
+/// A clue with the stems of its value.
+pub(super) struct Clue {
+    /// The target.
+    pub target: Target,
+    /// Stems of its value, in order.
+    pub stems: Vec<Stem>,
+}
+
 /// All clues of a trace: declared ones, or those that the inference chain quotes and a supporting tool returns.
-pub(super) fn clues(reading: &Reading<'_>) -> Vec<Target> {
-    let mut clues = Clues { reading, targets: Vec::new(), stems: Vec::new() };
+pub(super) fn clues(reading: &Reading<'_>) -> Vec<Clue> {
+    let mut clues = Clues { reading, found: Vec::new() };
     match &reading.trace.truth {
         Some(truth) if !truth.clues.is_empty() => clues.add_declared(&truth.clues),
         _ => {
@@ -27,14 +35,12 @@ pub(super) fn clues(reading: &Reading<'_>) -> Vec<Target> {
             clues.add_used();
         }
     }
-    clues.targets
+    clues.found
 }
 
 struct Clues<'a> {
     reading: &'a Reading<'a>,
-    targets: Vec<Target>,
-    /// Stems of each target's value.
-    stems: Vec<Vec<Stem>>,
+    found: Vec<Clue>,
 }
 
 impl<'a> Clues<'a> {
@@ -100,9 +106,9 @@ impl<'a> Clues<'a> {
         let mut forms = forms.into_iter().filter(|form| problem_of(form).is_none());
         let Some(value) = forms.next() else { return };
         let pointer = format!("/{}{}", tool.tool_id, leaf.pointer);
-        let stems = words::stems(value);
-        if let Some(at) = self.stems.iter().position(|known| *known == stems) {
-            let known = &mut self.targets[at].provenance;
+        let stems = if value == leaf.text { leaf.stems.to_vec() } else { words::stems(value) };
+        if let Some(known) = self.found.iter_mut().find(|known| known.stems == stems) {
+            let known = &mut known.target.provenance;
             if !known.pointers.contains(&pointer) {
                 known.pointers.push(pointer);
             }
@@ -111,9 +117,8 @@ impl<'a> Clues<'a> {
             }
             return;
         }
-        self.stems.push(stems);
-        self.targets.push(Target {
-            target_id: format!("clue-{}", self.targets.len() + 1),
+        let target = Target {
+            target_id: format!("clue-{}", self.found.len() + 1),
             weak: words::is_common(value),
             value: value.to_owned(),
             aliases: forms.map(str::to_owned).collect(),
@@ -125,7 +130,8 @@ impl<'a> Clues<'a> {
                 field: Some(field.to_owned()),
                 role: Some(TargetRole::Clue),
             },
-        });
+        };
+        self.found.push(Clue { target, stems });
     }
 }
 

@@ -123,10 +123,12 @@ struct Scratch {
 impl Demand {
     /// Reads criteria and goal; `tools` is the number of essential tools.
     pub fn of(criteria: &str, goal: &str, tools: usize) -> Self {
+        // Whole criteria say what their items say: what stands between those has no content.
         let items: Vec<Vec<Stem>> = items(criteria).map(concepts_of).filter(|item| !item.is_empty()).collect();
+        let all = words::sorted(items.iter().flatten().copied().collect());
         let numbers: Vec<String> = numbers(criteria).map(str::to_owned).collect();
         Self {
-            criteria: concepts_of(criteria),
+            criteria: all,
             goal: concepts_of(goal),
             items: if items.len() == tools { items } else { Vec::new() },
             asks_money: numbers.iter().any(|number| number.starts_with('$')),

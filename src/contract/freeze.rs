@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::canonical::Canonical;
+use super::json::{self, Order};
 use super::{Channel, Contract, Target};
 use crate::error::{Error, Fault, Result};
 use crate::run::digest;
+
+/// Bytes that a contract mostly has at most.
+const USUAL_BYTES: usize = 4096;
 
 impl Contract {
     /// Checks the contract and sets its digest.
@@ -16,7 +19,7 @@ impl Contract {
     /// Every fault found by [`Contract::validate`].
     pub fn freeze(mut self) -> Result<Self> {
         self.validate()?;
-        self.digest = self.computed_digest()?;
+        self.digest = self.computed_digest();
         Ok(self)
     }
 
@@ -26,7 +29,7 @@ impl Contract {
     /// Every fault found by [`Contract::validate`], or a digest that is not that of the content.
     pub fn verify(&self) -> Result<()> {
         self.validate()?;
-        let computed = self.computed_digest()?;
+        let computed = self.computed_digest();
         if self.digest == computed {
             return Ok(());
         }
@@ -39,9 +42,16 @@ impl Contract {
     }
 
     /// SHA-256 of the canonical form without the digest itself.
-    fn computed_digest(&self) -> Result<String> {
-        let form = serde_json::to_vec(&Canonical(self)).map_err(|error| Error::Failed(error.to_string()))?;
-        Ok(digest::of_bytes(&form))
+    fn computed_digest(&self) -> String {
+        let mut form = Vec::with_capacity(USUAL_BYTES);
+        json::write(self, Order::Sorted, &mut form);
+        digest::of_bytes(&form)
+    }
+
+    /// Appends the contract as a row of `contracts.jsonl`, line break included.
+    pub fn write_row(&self, out: &mut Vec<u8>) {
+        json::write(self, Order::Declared, out);
+        out.push(b'\n');
     }
 
     /// Checks everything that makes figures undefined or matches meaningless.

@@ -22,6 +22,8 @@ pub(super) struct Words<'a> {
     pointers: String,
     /// What the requester wrote or can see anyway: goal and returns, with breaks between values.
     shown: Vec<Stem>,
+    /// Stems of the goal, which come first.
+    of_goal: usize,
     /// Content words of each value, sorted.
     content: Vec<Stem>,
 }
@@ -44,9 +46,11 @@ impl<'a> Words<'a> {
             ends: Vec::with_capacity(trace.tools.len()),
             pointers: String::with_capacity(16 * USUAL_VALUES),
             shown: Vec::with_capacity(USUAL_STEMS),
+            of_goal: 0,
             content: Vec::with_capacity(USUAL_STEMS / 2),
         };
-        words::each_word(&trace.goal, |word| words.shown.push(Stem::of(word)));
+        words::add_stems(&trace.goal, &mut words.shown);
+        words.of_goal = words.shown.len();
         for tool in &trace.tools {
             each_leaf(&tool.return_text, |leaf| words.add(leaf.pointer, leaf.key, leaf.text, leaf.kind));
             words.ends.push(words.leaves.len());
@@ -59,7 +63,7 @@ impl<'a> Words<'a> {
         let (place, first) = (pointers.len(), content.len());
         pointers.push_str(pointer);
         shown.push(Stem::BREAK);
-        words::each_word(key, |word| shown.push(Stem::of(word)));
+        words::add_stems(key, shown);
         let start = shown.len();
         words::each_word(&text, |word| {
             let stem = Stem::of(word);
@@ -84,6 +88,8 @@ pub(super) struct Reading<'a> {
     pub trace: &'a Trace,
     /// All tools in order.
     pub tools: Vec<ReadTool<'a>>,
+    /// Stems of the goal.
+    pub goal: &'a [Stem],
     shown: &'a [Stem],
 }
 
@@ -130,7 +136,7 @@ impl<'a> Reading<'a> {
             start = end;
             ReadTool { tool, supports: trace.support.contains(&tool.tool_id), leaves: leaves.collect() }
         });
-        Self { trace, tools: tools.collect(), shown: &words.shown }
+        Self { trace, tools: tools.collect(), goal: &words.shown[..words.of_goal], shown: &words.shown }
     }
 
     /// Whether a form stands in the goal or in a return.

@@ -223,16 +223,14 @@ fn continues_list(between: &str) -> bool {
 
 /// The part of the cue that belongs to the term's own sentence.
 fn clause(cue: &str) -> &str {
-    let start = cue
-        .char_indices()
-        .filter(|(at, character)| match character {
-            ';' | ':' => true,
-            '.' => cue[at + 1..].starts_with(char::is_whitespace) && !cue[..*at].ends_with("e.g"),
-            _ => false,
-        })
-        .map(|(at, _)| at + 1)
-        .rfind(|start| !cue[*start..].trim().is_empty());
-    start.map_or(cue, |start| &cue[start..])
+    let bytes = cue.as_bytes();
+    let ends = |at: &usize| match bytes[*at] {
+        b';' | b':' => true,
+        b'.' => cue[at + 1..].starts_with(char::is_whitespace) && !cue[..*at].ends_with("e.g"),
+        _ => false,
+    };
+    let end = (0..bytes.len()).rev().filter(ends).find(|end| !cue[end + 1..].trim().is_empty());
+    end.map_or(cue, |end| &cue[end + 1..])
 }
 
 fn plain_words(text: &str) -> impl DoubleEndedIterator<Item = &str> {

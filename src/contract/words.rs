@@ -60,12 +60,21 @@ impl Stem {
     /// The stem of one lower-case word.
     pub fn of(word: &str) -> Self {
         let stem = stem(word).as_bytes();
-        let letters = if stem.len() < 8 {
-            stem.iter().rev().fold(0_u64, |letters, byte| letters << 8 | u64::from(*byte))
-        } else {
+        let letters = match *stem {
+            [] => 0,
+            [a] => u64::from(a),
+            [a, b] => u64::from(u16::from_le_bytes([a, b])),
+            [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+            // Two words that overlap.
+            [a, b, c, d, ref rest @ ..] if rest.len() < 4 => {
+                let [.., e, f, g, h] = *stem else { return Self::BREAK };
+                let last = u64::from(u32::from_le_bytes([e, f, g, h]));
+                u64::from(u32::from_le_bytes([a, b, c, d])) | last << (8 * rest.len())
+            }
             // FNV-1a, 64 bits: short keys, and the same number on every machine.
-            stem.iter()
-                .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+            _ => stem
+                .iter()
+                .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)),
         };
         Self(letters << 8 | stem.len().min(255) as u64)
     }
@@ -174,29 +183,61 @@ pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     end(&mut word);
 }
 
+/// What an ASCII byte is in a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Between,
+    Small,
+    Capital,
+    Digit,
+}
+
+static CLASSES: [Class; 256] = {
+    let mut classes = [Class::Between; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' => Class::Small,
+            b'A'..=b'Z' => Class::Capital,
+            b'0'..=b'9' => Class::Digit,
+            _ => Class::Between,
+        };
+        byte += 1;
+    }
+    classes
+};
+
 /// The same of ASCII alone, which most texts are: a word in lower case is handed on where it stands.
 fn each_ascii_word(text: &str, take: &mut impl FnMut(&str)) {
     let bytes = text.as_bytes();
+    let class_at = |at: usize| bytes.get(at).map_or(Class::Between, |byte| CLASSES[usize::from(*byte)]);
     let mut short = [0_u8; 32];
-    let mut at = 0;
-    while let Some(offset) = bytes[at..].iter().position(u8::is_ascii_alphanumeric) {
-        let start = at + offset;
-        let mut has_capitals = bytes[start].is_ascii_uppercase();
-        at = start + 1;
-        while let Some(byte) = bytes.get(at).filter(|byte| byte.is_ascii_alphanumeric()) {
-            if byte.is_ascii_uppercase() {
-                let before = bytes[at - 1];
-                let next = bytes.get(at + 1).copied().unwrap_or(b' ');
-                if before.is_ascii_lowercase()
-                    || (before.is_ascii_uppercase() && next.is_ascii_lowercase() && next != b's')
-                {
+    let mut start = 0;
+    while let Some(byte) = bytes.get(start) {
+        let first = CLASSES[usize::from(*byte)];
+        if first == Class::Between {
+            start += 1;
+            continue;
+        }
+        let mut has_capitals = first == Class::Capital;
+        let (mut before, mut end) = (first, start + 1);
+        loop {
+            let class = class_at(end);
+            if class == Class::Between {
+                break;
+            }
+            if class == Class::Capital {
+                let is_last_capital =
+                    before == Class::Capital && class_at(end + 1) == Class::Small && bytes[end + 1] != b's';
+                if before == Class::Small || is_last_capital {
                     break;
                 }
                 has_capitals = true;
             }
-            at += 1;
+            before = class;
+            end += 1;
         }
-        let word = &text[start..at];
+        let word = &text[start..end];
         match short.get_mut(..word.len()) {
             _ if !has_capitals => take(word),
             Some(lower) => {
@@ -206,9 +247,7 @@ fn each_ascii_word(text: &str, take: &mut impl FnMut(&str)) {
             }
             None => take(&word.to_ascii_lowercase()),
         }
-        if bytes[at..].starts_with(b"'s") {
-            at += 2;
-        }
+        start = if bytes[end..].starts_with(b"'s") { end + 2 } else { end };
     }
 }
 
@@ -219,8 +258,13 @@ fn is_possessive(before: char, character: char, next: char) -> bool {
 /// Stems of all words, in order.
 pub(super) fn stems(text: &str) -> Vec<Stem> {
     let mut stems = Vec::with_capacity(text.len() / 6 + 1);
-    each_word(text, |word| stems.push(Stem::of(word)));
+    add_stems(text, &mut stems);
     stems
+}
+
+/// [`stems`], behind those that are there.
+pub(super) fn add_stems(text: &str, stems: &mut Vec<Stem>) {
+    each_word(text, |word| stems.push(Stem::of(word)));
 }
 
 /// Stems of the words that carry content, sorted, each once.
@@ -383,6 +427,17 @@ mod tests {
             general.pop();
             proptest::prop_assert_eq!(&mut ascii, &mut general);
         }
+    }
+
+    #[test]
+    fn stems_of_up_to_seven_bytes_are_told_apart_by_all_their_letters() {
+        let stems: Vec<u64> = ["", "a", "ab", "abc", "abcd", "abcdx", "abcdxk", "abcdxkv"]
+            .into_iter()
+            .map(|word| Stem::of(word).0)
+            .collect();
+        let spelled = |word: &str| word.bytes().rev().fold(0, |letters, byte| letters << 8 | u64::from(byte));
+        let expected = ["", "a", "ab", "abc", "abcd", "abcdx", "abcdxk", "abcdxkv"];
+        assert_eq!(stems, expected.map(|word| spelled(word) << 8 | word.len() as u64));
     }
 
     #[test]
