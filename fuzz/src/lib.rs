@@ -25,6 +25,8 @@ impl std::error::Error for Error {}
 
 #[path = "../../src/adjudicate/mod.rs"]
 pub mod adjudicate;
+#[path = "../../src/agent/mod.rs"]
+pub mod agent;
 #[path = "../../src/audit/mod.rs"]
 pub mod audit;
 #[path = "../../src/contract/mod.rs"]
@@ -37,6 +39,8 @@ pub mod endpoint;
 pub mod error;
 #[path = "../../src/observation/mod.rs"]
 pub mod observation;
+#[path = "../../src/probe/mod.rs"]
+pub mod probe;
 #[path = "../../src/prompt/mod.rs"]
 pub mod prompt;
 #[path = "../../src/recipe/mod.rs"]
@@ -44,9 +48,12 @@ pub mod recipe;
 #[path = "../../src/run/mod.rs"]
 pub mod run;
 pub mod scratch;
+pub mod session;
 #[path = "../../src/synthesis/mod.rs"]
 pub mod synthesis;
 #[path = "../../src/trace/mod.rs"]
 pub mod trace;
 #[path = "../../src/verify/mod.rs"]
 pub mod verify;
+#[path = "../../src/workspace/mod.rs"]
+pub mod workspace;

@@ -71,7 +71,7 @@ pub(super) fn build_each(
         Ok(())
     };
     trace::each(sources.traces, sources.format, None, &mut |trace| {
-        ids.add(&trace)?;
+        ids.add(&trace.trace_id, &trace.source)?;
         if is_taken(&trace) {
             piece.push(trace);
         }

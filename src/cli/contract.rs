@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::Console;
-use crate::contract;
+use crate::contract::{self, Contract};
 use crate::control::{Checks, Tally, TraceSubsets};
 use crate::error::{Error, Fault, Result};
 use crate::run::{atomic, digest, jsonl};
-use crate::trace::{self, Format, Ids, Trace};
+use crate::trace::{self, Format, Ids, Source, Trace};
 
+/// Bytes that a row mostly has at most.
+const USUAL_BYTES: usize = 4096;
 /// Reasons shown to people; `--json` has more.
 const SHOWN_REASONS: usize = 20;
 
@@ -77,25 +79,40 @@ struct Run {
     subsets: Vec<TraceSubsets>,
 }
 
+/// What the threads make of a trace.
+struct Worked {
+    trace_id: String,
+    source: Source,
+    tally: Tally,
+    /// Of `contracts.jsonl`; empty without a contract.
+    row: Vec<u8>,
+    /// For the audit of subsets.
+    audited: Option<(Trace, Contract)>,
+}
+
 impl Run {
     /// One pass over the traces: only a batch of them is held at a time.
     fn derive(&mut self, arguments: &Arguments, file: &mut impl std::io::Write) -> Result<()> {
-        let mut ids = Ids::default();
-        let read = |push: &mut dyn FnMut(Trace) -> Result<()>| {
-            trace::each(&arguments.traces, arguments.format, None, &mut |trace| {
-                ids.add(&trace)?;
-                push(trace)
-            })
-        };
-        contract::derive_each(read, |trace, derived| {
-            self.tally.add(&derived);
-            let Ok(contract) = &derived.contract else { return Ok(()) };
-            if arguments.subsets.is_some() {
-                self.subsets.extend(self.checks.add(&trace, contract)?);
+        let audits_subsets = arguments.subsets.is_some();
+        let work = |trace: Trace| {
+            let derived = contract::derive(&trace);
+            let mut row = Vec::with_capacity(USUAL_BYTES);
+            if let Ok(contract) = &derived.contract {
+                contract.write_row(&mut row);
             }
-            let fail = |source| Error::write(&arguments.out, source);
-            serde_json::to_writer(&mut *file, contract).map_err(|error| fail(error.into()))?;
-            file.write_all(b"\n").map_err(fail)
+            let tally = Tally::of(&derived);
+            let audited =
+                if audits_subsets { derived.contract.ok().map(|contract| (trace.clone(), contract)) } else { None };
+            Worked { trace_id: trace.trace_id, source: trace.source, tally, row, audited }
+        };
+        let mut ids = Ids::default();
+        trace::each_with(&arguments.traces, arguments.format, None, work, &mut |worked| {
+            ids.add(&worked.trace_id, &worked.source)?;
+            self.tally.merge(worked.tally);
+            if let Some((trace, contract)) = &worked.audited {
+                self.subsets.extend(self.checks.add(trace, contract)?);
+            }
+            file.write_all(&worked.row).map_err(|source| Error::write(&arguments.out, source))
         })?;
         if self.tally.contracts == 0 {
             return Err(Fault::new("no trace gives a contract").at(arguments.traces.display()).into());

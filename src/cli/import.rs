@@ -108,7 +108,7 @@ fn traces(files: &[PathBuf], arguments: &Arguments) -> Result<Summary> {
     let mut ids = Ids::default();
     for file in files {
         let extent = trace::each(file, arguments.format, arguments.variant, &mut |mut trace| {
-            ids.add(&trace)?;
+            ids.add(&trace.trace_id, &trace.source)?;
             for flag in contract::derive(&trace).flags {
                 trace.flag(flag);
             }

@@ -2,12 +2,14 @@
 //!
 //! In: a trace. Out: targets of type `clue`, each with its tool and JSON pointer.
 
+use std::ops::Range;
+
 use super::freeze::problem_of;
 use super::reading::{ReadLeaf, ReadTool, Reading};
 use super::terms::terms;
 use super::words::{self, Stem};
 use super::{Provenance, Target, TargetKind, TargetRole};
-use crate::trace::{Leaf, LeafKind, Located, Tool};
+use crate::trace::{LeafKind, Located, Tool};
 
 /// Characters up to which a return's whole text is one clue; of longer texts only the quoted words are.
 const LONGEST: usize = 80;
@@ -15,9 +17,17 @@ const LONGEST: usize = 80;
 /// Content words that an unquoted clue shares with the chain.
 const SHARED_WORDS: usize = 2;
 
+/// A clue with the stems of its value.
+pub(super) struct Clue {
+    /// The target.
+    pub target: Target,
+    /// Stems of its value, in order.
+    pub stems: Vec<Stem>,
+}
+
 /// All clues of a trace: declared ones, or those that the inference chain quotes and a supporting tool returns.
-pub(super) fn clues(reading: &Reading<'_>) -> Vec<Target> {
-    let mut clues = Clues { reading, targets: Vec::new(), stems: Vec::new() };
+pub(super) fn clues(reading: &Reading<'_>) -> Vec<Clue> {
+    let mut clues = Clues { reading, found: Vec::new() };
     match &reading.trace.truth {
         Some(truth) if !truth.clues.is_empty() => clues.add_declared(&truth.clues),
         _ => {
@@ -25,25 +35,23 @@ pub(super) fn clues(reading: &Reading<'_>) -> Vec<Target> {
             clues.add_used();
         }
     }
-    clues.targets
+    clues.found
 }
 
 struct Clues<'a> {
     reading: &'a Reading<'a>,
-    targets: Vec<Target>,
-    /// Stems of each target's value.
-    stems: Vec<Vec<Stem>>,
+    found: Vec<Clue>,
 }
 
-impl Clues<'_> {
+impl<'a> Clues<'a> {
     fn add_declared(&mut self, declared: &[Located]) {
         let reading = self.reading;
         for located in declared {
             let tool = reading.tools.iter().find(|tool| tool.tool.tool_id == located.tool_id);
             let Some(tool) = tool else { continue };
-            let leaf = tool.leaves.iter().find(|leaf| leaf.leaf.pointer == located.pointer);
+            let leaf = tool.leaves.iter().find(|leaf| leaf.pointer == located.pointer);
             if let Some(leaf) = leaf {
-                self.add(tool.tool, &leaf.leaf, vec![leaf.leaf.text.clone()], "truth");
+                self.add(tool.tool, leaf, vec![leaf.text], "truth");
             }
         }
     }
@@ -53,15 +61,15 @@ impl Clues<'_> {
         let reading = self.reading;
         let chain = reading.trace.inference_chain.as_deref().unwrap_or_default();
         let mentions = Mentions::of(chain);
+        let all: Vec<&ReadTool<'_>> = reading.supporting().collect();
         for term in terms(chain).into_iter().filter(|term| term.text.len() > 2 && !term.text.starts_with("Type ")) {
             let sought = Sought::of(&term.text);
             let own = mentions.tool_at(term.range.start);
             let own = reading.supporting().find(|tool| Some(tool.tool.tool_id.as_str()) == own);
-            let own: Vec<&ReadTool<'_>> = own.into_iter().collect();
-            let all: Vec<&ReadTool<'_>> = reading.supporting().collect();
+            let own = own.as_slice();
             // Verbatim places first; only a term that stands nowhere is looked for by its stems.
-            let _ = self.place(&own, &sought, Likeness::Verbatim)
-                || self.place(&own, &sought, Likeness::Stems)
+            let _ = self.place(own, &sought, Likeness::Verbatim)
+                || self.place(own, &sought, Likeness::Stems)
                 || self.place(&all, &sought, Likeness::Verbatim)
                 || self.place(&all, &sought, Likeness::Stems);
         }
@@ -74,36 +82,33 @@ impl Clues<'_> {
         for tool in reading.supporting() {
             for leaf in &tool.leaves {
                 let shared = leaf.content.iter().filter(|stem| stem.len() >= 4 && chain.binary_search(stem).is_ok());
-                let is_short = leaf.leaf.text.chars().count() <= LONGEST;
-                if leaf.leaf.kind == LeafKind::Text && is_short && shared.count() >= SHARED_WORDS {
-                    self.add(tool.tool, &leaf.leaf, vec![leaf.leaf.text.clone()], "chain");
+                if leaf.kind == LeafKind::Text && shared.count() >= SHARED_WORDS && is_short(leaf.text) {
+                    self.add(tool.tool, leaf, vec![leaf.text], "chain");
                 }
             }
         }
     }
 
-    fn place(&mut self, tools: &[&ReadTool<'_>], sought: &Sought<'_>, likeness: Likeness) -> bool {
+    fn place(&mut self, tools: &[&'a ReadTool<'a>], sought: &Sought<'_>, likeness: Likeness) -> bool {
         let mut found = false;
         for tool in tools {
-            let accepts = |leaf: &&ReadLeaf| leaf.leaf.kind == LeafKind::Text && sought.stands_in(leaf, likeness);
-            for leaf in tool.leaves.iter().filter(accepts) {
-                found = true;
-                self.add(tool.tool, &leaf.leaf, sought.forms(leaf), "chain");
+            for leaf in tool.leaves.iter().filter(|leaf| leaf.kind == LeafKind::Text) {
+                if let Some(forms) = sought.forms(leaf, likeness) {
+                    found = true;
+                    self.add(tool.tool, leaf, forms, "chain");
+                }
             }
         }
         found
     }
 
-    fn add(&mut self, tool: &Tool, leaf: &Leaf, mut forms: Vec<String>, field: &str) {
-        forms.retain(|form| problem_of(form).is_none());
-        if forms.is_empty() {
-            return;
-        }
-        let value = forms.remove(0);
-        let stems = words::stems(&value);
+    fn add(&mut self, tool: &Tool, leaf: &ReadLeaf<'a>, forms: Vec<&'a str>, field: &str) {
+        let mut forms = forms.into_iter().filter(|form| problem_of(form).is_none());
+        let Some(value) = forms.next() else { return };
         let pointer = format!("/{}{}", tool.tool_id, leaf.pointer);
-        if let Some(at) = self.stems.iter().position(|known| *known == stems) {
-            let known = &mut self.targets[at].provenance;
+        let stems = if value == leaf.text { leaf.stems.to_vec() } else { words::stems(value) };
+        if let Some(known) = self.found.iter_mut().find(|known| known.stems == stems) {
+            let known = &mut known.target.provenance;
             if !known.pointers.contains(&pointer) {
                 known.pointers.push(pointer);
             }
@@ -112,12 +117,11 @@ impl Clues<'_> {
             }
             return;
         }
-        self.stems.push(stems);
-        self.targets.push(Target {
-            target_id: format!("clue-{}", self.targets.len() + 1),
-            weak: words::is_common(&value),
-            value,
-            aliases: forms,
+        let target = Target {
+            target_id: format!("clue-{}", self.found.len() + 1),
+            weak: words::is_common(value),
+            value: value.to_owned(),
+            aliases: forms.map(str::to_owned).collect(),
             kind: TargetKind::Clue,
             provenance: Provenance {
                 item: Some(self.reading.trace.trace_id.clone()),
@@ -126,7 +130,8 @@ impl Clues<'_> {
                 field: Some(field.to_owned()),
                 role: Some(TargetRole::Clue),
             },
-        });
+        };
+        self.found.push(Clue { target, stems });
     }
 }
 
@@ -188,39 +193,67 @@ struct Sought<'a> {
 
 impl<'a> Sought<'a> {
     fn of(text: &'a str) -> Self {
-        Self { text, lower: text.trim_end_matches(['.', ',']).to_lowercase(), content: words::content(text) }
-    }
-
-    fn stands_in(&self, leaf: &ReadLeaf, likeness: Likeness) -> bool {
-        match likeness {
-            Likeness::Verbatim => self.verbatim(leaf).is_some(),
-            Likeness::Stems => {
-                self.content.iter().any(|stem| stem.len() >= 4) && words::is_within(&self.content, &leaf.content)
-            }
+        let mut content = words::content(text);
+        // Short words alone say too little.
+        if !content.iter().any(|stem| stem.len() >= 4) {
+            content.clear();
         }
+        Self { text, lower: text.trim_end_matches(['.', ',']).to_lowercase(), content }
     }
 
     /// The term as it stands in the text, whatever the case.
-    fn verbatim<'b>(&self, leaf: &'b ReadLeaf) -> Option<&'b str> {
-        let lower = leaf.lower.as_deref()?;
+    fn verbatim<'b>(&self, leaf: &ReadLeaf<'b>) -> Option<&'b str> {
+        if leaf.text.is_ascii() && !self.lower.is_empty() {
+            return ascii_range(leaf.text.as_bytes(), self.lower.as_bytes()).map(|range| &leaf.text[range]);
+        }
+        let lower = leaf.text.to_lowercase();
+        // Lower-casing can change lengths outside ASCII; such a text is compared by its stems only.
+        if lower.len() != leaf.text.len() {
+            return None;
+        }
         lower.match_indices(&self.lower).find_map(|(start, found)| {
             let end = start + found.len();
             let free = |character: Option<char>| character.is_none_or(|character| !character.is_alphanumeric());
             let bounded = free(lower[..start].chars().next_back()) && free(lower[end..].chars().next());
-            bounded.then(|| leaf.leaf.text.get(start..end))?
+            bounded.then(|| leaf.text.get(start..end))?
         })
     }
 
-    /// A short text is a clue as a whole, with the quoted words as an alias if there are several; of a long text, those
-    /// words.
-    fn forms(&self, leaf: &ReadLeaf) -> Vec<String> {
-        let text = &leaf.leaf.text;
-        let quoted = self.verbatim(leaf).map(str::to_owned);
-        if text.chars().count() > LONGEST {
-            return quoted.into_iter().collect();
+    /// What the term is in a text that holds it: a short text is a clue as a whole, with the quoted words as an alias if there are
+    /// several; of a long text, those words.
+    fn forms<'b>(&self, leaf: &ReadLeaf<'b>, likeness: Likeness) -> Option<Vec<&'b str>> {
+        let quoted = match likeness {
+            Likeness::Verbatim => Some(self.verbatim(leaf)?),
+            Likeness::Stems if words::is_within(&self.content, leaf.content) => self.verbatim(leaf),
+            Likeness::Stems => return None,
+        };
+        if !is_short(leaf.text) {
+            return Some(quoted.into_iter().collect());
         }
-        let mut forms = vec![text.clone()];
-        forms.extend(quoted.filter(|quoted| quoted != text && words::count(self.text) > 1));
-        forms
+        let mut forms = vec![leaf.text];
+        forms.extend(quoted.filter(|quoted| *quoted != leaf.text && words::count(self.text) > 1));
+        Some(forms)
+    }
+}
+
+fn is_short(text: &str) -> bool {
+    text.len() <= LONGEST || text.chars().count() <= LONGEST
+}
+
+/// Where `lower` stands in ASCII text as words of its own, whatever the case.
+fn ascii_range(text: &[u8], lower: &[u8]) -> Option<Range<usize>> {
+    let first = *lower.first()?;
+    let is_free = |at: Option<usize>| at.and_then(|at| text.get(at)).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    let mut from = 0;
+    loop {
+        let start = from + memchr::memchr2(first, first.to_ascii_uppercase(), text.get(from..)?)?;
+        let end = start + lower.len();
+        if !text.get(start..end)?.eq_ignore_ascii_case(lower) {
+            from = start + 1;
+        } else if is_free(start.checked_sub(1)) && is_free(Some(end)) {
+            return Some(start..end);
+        } else {
+            from = end;
+        }
     }
 }

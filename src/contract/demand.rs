@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use super::key::{self, Kinds};
 use super::reading::{ReadLeaf, ReadTool};
 use super::words::{self, Stem, Stems};
 use crate::trace::LeafKind;
@@ -30,44 +31,55 @@ const CONCEPTS: [&[&str]; 12] = [
     &["setting", "configuration", "mode", "config"],
 ];
 
-static CONCEPT_OF: LazyLock<Vec<(Stem, Stem)>> = LazyLock::new(|| {
-    let pairs = |group: &[&str]| {
-        let first = Stem::of(group[0]);
-        group.iter().map(|word| (Stem::of(word), first)).collect::<Vec<_>>()
-    };
-    let mut pairs: Vec<(Stem, Stem)> = CONCEPTS.iter().flat_map(|group| pairs(group)).collect();
-    pairs.sort_unstable();
-    pairs
-});
+static CONCEPT_OF: LazyLock<Concepts> = LazyLock::new(Concepts::new);
 
-/// Content stems of a text with one stem for each concept; a search counts, which elsewhere has no content of its own.
-fn concepts_of(text: &str) -> Vec<Stem> {
-    let mut stems = words::content(text);
-    words::each_word(text, |word| {
-        if word.starts_with("search") {
-            stems.push(Stem::of("search"));
-        }
-    });
-    concepts(stems)
+/// The stem of the first word for each word of a concept.
+struct Concepts {
+    words: Stems,
+    pairs: Vec<(Stem, Stem)>,
 }
 
-/// One stem for each concept.
-fn concepts(mut stems: Vec<Stem>) -> Vec<Stem> {
-    for stem in &mut stems {
-        if let Ok(at) = CONCEPT_OF.binary_search_by_key(stem, |(word, _)| *word) {
-            *stem = CONCEPT_OF[at].1;
-        }
+impl Concepts {
+    fn new() -> Self {
+        let pairs = |group: &[&str]| {
+            let first = Stem::of(group[0]);
+            group.iter().map(|word| (Stem::of(word), first)).collect::<Vec<_>>()
+        };
+        let mut pairs: Vec<(Stem, Stem)> = CONCEPTS.iter().flat_map(|group| pairs(group)).collect();
+        pairs.sort_unstable();
+        Self { words: Stems::of(CONCEPTS.into_iter().flatten().copied()), pairs }
     }
-    stems.sort_unstable();
-    stems.dedup();
-    stems
+
+    fn of(&self, stem: Stem) -> Stem {
+        if !self.words.contains(stem) {
+            return stem;
+        }
+        self.pairs.binary_search_by_key(&stem, |(word, _)| *word).map_or(stem, |at| self.pairs[at].1)
+    }
+}
+
+/// Content stems of a text with one stem for each concept, sorted; a search counts, which elsewhere has no content of its own.
+fn concepts_of(text: &str) -> Vec<Stem> {
+    let mut stems = Vec::with_capacity(text.len() / 6 + 1);
+    add_concepts(text, &mut stems);
+    words::sorted(stems)
+}
+
+fn add_concepts(text: &str, stems: &mut Vec<Stem>) {
+    let concepts = &*CONCEPT_OF;
+    words::each_word(text, |word| {
+        stems.extend(words::content_stem(word, Stem::of(word)).map(|stem| concepts.of(stem)));
+        if word.starts_with("search") {
+            stems.push(concepts.of(Stem::of("search")));
+        }
+    });
 }
 
 /// A leaf with how strongly it is asked for.
 #[expect(clippy::struct_excessive_bools, reason = "independent observations of one leaf")]
 pub(super) struct Scored<'a> {
     /// The leaf.
-    pub leaf: &'a ReadLeaf,
+    pub leaf: &'a ReadLeaf<'a>,
     /// 0: not asked for.
     pub score: u32,
     /// The criteria name its value or key.
@@ -97,17 +109,30 @@ pub(super) struct Demand {
     items: Vec<Vec<Stem>>,
     /// Numbers that the criteria name, as written: `$1.3M`.
     numbers: Vec<String>,
+    /// One of them is an amount.
+    asks_money: bool,
+}
+
+/// Lists that are filled anew for each leaf.
+#[derive(Default)]
+struct Scratch {
+    key: Vec<Stem>,
+    value: Vec<Stem>,
 }
 
 impl Demand {
     /// Reads criteria and goal; `tools` is the number of essential tools.
     pub fn of(criteria: &str, goal: &str, tools: usize) -> Self {
+        // Whole criteria say what their items say: what stands between those has no content.
         let items: Vec<Vec<Stem>> = items(criteria).map(concepts_of).filter(|item| !item.is_empty()).collect();
+        let all = words::sorted(items.iter().flatten().copied().collect());
+        let numbers: Vec<String> = numbers(criteria).map(str::to_owned).collect();
         Self {
-            criteria: concepts_of(criteria),
+            criteria: all,
             goal: concepts_of(goal),
             items: if items.len() == tools { items } else { Vec::new() },
-            numbers: numbers(criteria).map(str::to_owned).collect(),
+            asks_money: numbers.iter().any(|number| number.starts_with('$')),
+            numbers,
         }
     }
 
@@ -118,72 +143,91 @@ impl Demand {
 
     /// Whether anything asks for the tool.
     pub fn asks_for(&self, index: usize, tool: &ReadTool<'_>) -> bool {
-        let name = concepts_of(&format!("{} {}", tool.tool.name, tool.tool.description));
-        self.items.get(index).is_some() || words::shared(&name, &self.criteria) > 0
+        if self.items.get(index).is_some() {
+            return true;
+        }
+        let mut name = Vec::new();
+        add_concepts(&tool.tool.name, &mut name);
+        add_concepts(&tool.tool.description, &mut name);
+        words::shared(&name, &self.criteria) > 0
     }
 
     /// The usable leaves of a tool.
     pub fn score<'a>(&self, index: usize, tool: &'a ReadTool<'_>) -> Vec<Scored<'a>> {
-        let usable = |leaf: &&ReadLeaf| {
-            leaf.leaf.kind != LeafKind::Constant
-                && (is_usable(&leaf.leaf.text)
-                    || self.number_in(leaf).is_some()
-                    || is_count(&leaf.leaf.text, &words::words(&leaf.leaf.key)))
-        };
-        tool.leaves.iter().filter(usable).map(|leaf| self.score_leaf(index, leaf)).collect()
+        let mut scratch = Scratch::default();
+        let mut scored = Vec::with_capacity(tool.leaves.len());
+        for leaf in tool.leaves.iter().filter(|leaf| leaf.kind != LeafKind::Constant) {
+            let kinds = key::kinds(leaf.key);
+            let number = self.number_in(leaf);
+            if is_usable(leaf.text) || number.is_some() || is_count(leaf.text, kinds) {
+                scored.push(self.score_leaf(index, leaf, kinds, number, &mut scratch));
+            }
+        }
+        scored
     }
 
     /// A number of the criteria that stands in a leaf.
-    fn number_in<'a>(&self, leaf: &'a ReadLeaf) -> Option<&'a str> {
+    fn number_in<'a>(&self, leaf: &ReadLeaf<'a>) -> Option<&'a str> {
         if self.numbers.is_empty() {
             return None;
         }
-        numbers(&leaf.leaf.text).find(|number| self.numbers.iter().any(|named| named == number))
+        numbers(leaf.text).find(|number| self.numbers.iter().any(|named| named == number))
     }
 
-    fn score_leaf<'a>(&self, index: usize, leaf: &'a ReadLeaf) -> Scored<'a> {
+    fn score_leaf<'a>(
+        &self,
+        index: usize,
+        leaf: &'a ReadLeaf<'a>,
+        kinds: Kinds,
+        number: Option<&'a str>,
+        scratch: &mut Scratch,
+    ) -> Scored<'a> {
         let own = self.items.get(index);
         let item = own.unwrap_or(&self.criteria);
-        let key_words = words::words(&leaf.leaf.key);
-        let key = concepts_of(&leaf.leaf.key);
-        let value = concepts(leaf.content.clone());
-        let in_value = |stems: &[Stem]| words::shared(&value, stems).min(2) as u32;
-        let number = self.number_in(leaf);
-        let asks_money = self.numbers.iter().any(|number| number.starts_with('$'));
-        let kind = asks_for_kind(item, leaf, &key_words) || asks_money && leaf.leaf.text.contains('$');
-        let key_named = words::shared(&key, item) > 0;
-        let mut score = if words::is_within(&value, item) { 4 } else { 2 * in_value(item) };
-        score += if words::is_within(&value, &self.goal) { 2 } else { in_value(&self.goal) };
-        score += if key_named { 3 } else { u32::from(words::shared(&key, &self.goal) > 0) };
+        let Scratch { key, value } = scratch;
+        key.clear();
+        add_concepts(leaf.key, key);
+        words::sort_from(key, 0);
+        value.clear();
+        value.extend(leaf.content.iter().map(|stem| CONCEPT_OF.of(*stem)));
+        words::sort_from(value, 0);
+        let in_value = |stems: &[Stem]| words::shared(value, stems).min(2) as u32;
+        let kind = asks_for_kind(item, leaf.text, kinds) || self.asks_money && leaf.text.contains('$');
+        let key_named = words::shared(key, item) > 0;
+        let mut score = if words::is_within(value, item) { 4 } else { 2 * in_value(item) };
+        score += if words::is_within(value, &self.goal) { 2 } else { in_value(&self.goal) };
+        score += if key_named { 3 } else { u32::from(words::shared(key, &self.goal) > 0) };
         if own.is_some() {
             score += in_value(&self.criteria).min(1);
         }
         score += if kind { 4 } else { 0 };
         score += if number.is_some() { 4 } else { 0 };
         // A category that repeats the request's own word says nothing.
-        if is_named(&key_words, &["category"]) {
+        if kinds.has(Kinds::CATEGORY) {
             score = score.min(2);
         }
-        let is_bookkeeping = is_named(&key_words, BOOKKEEPING);
-        let is_main = is_named(&key_words, MAIN);
+        let is_bookkeeping = kinds.has(Kinds::BOOKKEEPING);
+        let is_main = kinds.has(Kinds::MAIN);
         let is_sentence = leaf.stems.len() > LONGEST_PHRASE;
         // Bookkeeping is asked for only by name.
-        if is_bookkeeping && !key_named && !words::is_within(&value, item) && !kind {
+        if is_bookkeeping && !key_named && !words::is_within(value, item) && !kind {
             score = 0;
         } else if is_main && score > 0 {
             score += 1;
         }
-        let is_value_named = words::is_within(&value, &self.criteria) || words::shared(&value, &self.criteria) >= 2;
+        let in_criteria = words::shared(value, &self.criteria);
+        let is_value_named = in_criteria >= 2 || in_criteria > 0 && in_criteria == value.len();
+        let is_key_named = words::is_within(key, item);
         Scored {
             score,
-            is_named: is_value_named || words::shared(&key, &self.criteria) > 0,
-            text: number.filter(|_| is_sentence).unwrap_or(&leaf.leaf.text),
-            is_key_named: words::is_within(&key, item),
-            is_key_spelled: key.len() > 1 && words::is_within(&key, item),
+            is_named: is_value_named || words::shared(key, &self.criteria) > 0,
+            text: number.filter(|_| is_sentence).unwrap_or(leaf.text),
+            is_key_named,
+            is_key_spelled: key.len() > 1 && is_key_named,
             is_value_named,
             is_sentence: is_sentence && number.is_none(),
             is_main,
-            is_bookkeeping: is_bookkeeping || is_named(&key_words, STATE),
+            is_bookkeeping: is_bookkeeping || kinds.has(Kinds::STATE),
             leaf,
         }
     }
@@ -202,18 +246,18 @@ fn items(criteria: &str) -> impl Iterator<Item = &str> {
 }
 
 /// "flight times" asks for times, "total cost" for amounts.
-fn asks_for_kind(item: &[Stem], leaf: &ReadLeaf, key: &[String]) -> bool {
+fn asks_for_kind(item: &[Stem], text: &str, key: Kinds) -> bool {
     let asks = |names: &Stems| item.iter().any(|stem| names.contains(*stem));
-    let text = leaf.leaf.text.as_str();
-    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    let is_money = has_digit
-        && (text.contains(['$', '€', '£'])
-            || is_named(key, &["amount", "price", "cost", "total", "balance", "fee", "copay", "salary", "income"]));
-    let is_time = has_digit
-        && (text.contains(':')
-            || is_named(key, &["date", "time", "timestamp", "day", "due", "deadline", "depart", "return"]));
-    let is_count = is_count(text, key);
-    is_money && asks(&MONEY) || is_time && asks(&TIME) || is_count && asks(&COUNT)
+    if !has_digit(text) {
+        return false;
+    }
+    let is_money = key.has(Kinds::MONEY) || text.contains(['$', '€', '£']);
+    let is_time = key.has(Kinds::TIME) || text.contains(':');
+    is_money && asks(&MONEY) || is_time && asks(&TIME) || key.has(Kinds::COUNT) && asks(&COUNT)
+}
+
+fn has_digit(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 static MONEY: LazyLock<Stems> = LazyLock::new(|| {
@@ -222,8 +266,8 @@ static MONEY: LazyLock<Stems> = LazyLock::new(|| {
 static TIME: LazyLock<Stems> = LazyLock::new(|| Stems::of(["time", "date", "schedule", "deadline", "timeline"]));
 static COUNT: LazyLock<Stems> = LazyLock::new(|| Stems::of(["count", "number", "volume", "frequency", "duration"]));
 
-fn is_count(text: &str, key: &[String]) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_digit()) && is_named(key, &["count", "quantity", "frequency", "duration"])
+fn is_count(text: &str, key: Kinds) -> bool {
+    key.has(Kinds::COUNT) && has_digit(text)
 }
 
 /// A value that can be looked for in an answer.
@@ -234,63 +278,4 @@ fn is_usable(text: &str) -> bool {
             .any(|word| text.eq_ignore_ascii_case(word));
     let is_bare = text.len() < 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     (2..=LONGEST).contains(&text.chars().count()) && !is_bare && text.chars().any(char::is_alphanumeric) && !is_constant
-}
-
-/// Keys that hold what a return is about.
-const MAIN: &[&str] = &[
-    "title",
-    "name",
-    "summary",
-    "subject",
-    "item",
-    "merchant",
-    "amount",
-    "content",
-    "query",
-    "location",
-    "event",
-    "action",
-    "status",
-    "topic",
-    "result",
-    "label",
-    "product",
-    "recipient",
-    "payee",
-    "beneficiary",
-    "text",
-];
-
-/// Keys that hold the state of something else.
-const STATE: &[&str] = &["status", "state", "category", "priority"];
-
-/// Keys that hold bookkeeping.
-const BOOKKEEPING: &[&str] = &[
-    "id",
-    "uuid",
-    "hash",
-    "lat",
-    "long",
-    "lng",
-    "lon",
-    "timestamp",
-    "session",
-    "token",
-    "ip",
-    "ua",
-    "url",
-    "code",
-    "created",
-    "updated",
-    "size",
-    "version",
-    "date",
-    "time",
-    "uid",
-    "lid",
-    "sku",
-];
-
-fn is_named(key: &[String], names: &[&str]) -> bool {
-    key.iter().any(|word| names.contains(&word.as_str()))
 }

@@ -4,11 +4,12 @@
 
 use rayon::prelude::*;
 
+use super::clues::{self, Clue};
 use super::gap::{self, Gap};
-use super::reading::Reading;
+use super::reading::{Reading, Words};
 use super::required::{self, Requirements};
 use super::words::{self, Stem};
-use super::{Authorization, Channel, Contract, Required, Target, Visibility, clues, default_budget, labels};
+use super::{Authorization, Channel, Contract, Required, Visibility, default_budget, labels};
 use crate::error::Result;
 use crate::trace::{Flag, Trace};
 
@@ -28,22 +29,20 @@ pub struct Derived {
     pub gaps: Vec<Gap>,
 }
 
-/// Traces derived together by [`derive_each`].
-const BATCH: usize = 2_048;
-
 /// Derives and freezes the contract of one trace.
 pub fn derive(trace: &Trace) -> Derived {
-    let reading = Reading::of(trace);
+    let words = Words::of(trace);
+    let reading = Reading::of(trace, &words);
     let mut targets = labels::labels(&reading);
     let Requirements { values, conflict } = required::requirements(&reading, &targets);
     let clues = clues::clues(&reading);
-    let said = said(trace, &values);
+    let said = said(&reading, &values);
     let authorized = clues
         .iter()
-        .filter(|clue| required::shares_pointer(&clue.provenance, &values) || is_said(&said, clue))
-        .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target_id.clone() })
+        .filter(|clue| required::shares_pointer(&clue.target.provenance, &values) || is_said(&said, clue))
+        .map(|clue| Authorization { recipient: REQUESTER.to_owned(), target_id: clue.target.target_id.clone() })
         .collect();
-    targets.extend(clues);
+    targets.extend(clues.into_iter().map(|clue| clue.target));
     let gaps = gap::gaps(&reading, &targets, &values);
     let contract = Contract {
         contract_id: trace.trace_id.clone(),
@@ -65,45 +64,25 @@ pub fn derive(trace: &Trace) -> Derived {
     }
 }
 
-/// Derives the contracts of traces that `source` pushes, in batches on all threads, and hands each with its trace to `visit` in
-/// the order of the traces. Only one batch is held at a time.
-///
-/// # Errors
-/// What `source` or `visit` return.
-pub fn derive_each<T>(
-    source: impl FnOnce(&mut dyn FnMut(Trace) -> Result<()>) -> Result<T>,
-    mut visit: impl FnMut(Trace, Derived) -> Result<()>,
-) -> Result<T> {
-    let mut pending: Vec<Trace> = Vec::with_capacity(BATCH);
-    let mut flush = |pending: &mut Vec<Trace>| {
-        let derived = derive_all(pending);
-        pending.drain(..).zip(derived).try_for_each(|(trace, derived)| visit(trace, derived))
-    };
-    let result = source(&mut |trace| {
-        pending.push(trace);
-        if pending.len() < BATCH { Ok(()) } else { flush(&mut pending) }
-    })?;
-    flush(&mut pending)?;
-    Ok(result)
-}
-
 /// Derives the contracts of all traces, in their order, on all threads.
 pub fn derive_all(traces: &[Trace]) -> Vec<Derived> {
     traces.par_iter().map(derive).collect()
 }
 
-/// What the requester knows or must be told: the goal and the required values.
-fn said(trace: &Trace, values: &[Required]) -> Vec<Vec<Stem>> {
-    let texts = std::iter::once(trace.goal.as_str()).chain(values.iter().map(|required| required.value.as_str()));
-    texts.map(words::stems).collect()
+/// What the requester knows or must be told: stems of the goal and of the required values, with breaks between them.
+fn said(reading: &Reading<'_>, values: &[Required]) -> Vec<Stem> {
+    let mut said = reading.goal.to_vec();
+    for required in values {
+        said.push(Stem::BREAK);
+        words::add_stems(&required.value, &mut said);
+    }
+    said
 }
 
 /// A form of the clue stands in what is said.
-fn is_said(said: &[Vec<Stem>], clue: &Target) -> bool {
-    std::iter::once(&clue.value).chain(&clue.aliases).any(|form| {
-        let form = words::stems(form);
-        said.iter().any(|said| words::contains(said, &form))
-    })
+fn is_said(said: &[Stem], clue: &Clue) -> bool {
+    words::contains(said, &clue.stems)
+        || clue.target.aliases.iter().any(|form| words::contains(said, &words::stems(form)))
 }
 
 /// The exits of the two-stage protocol.

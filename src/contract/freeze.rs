@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::json::{self, Order};
 use super::{Channel, Contract, Target};
 use crate::error::{Error, Fault, Result};
 use crate::run::digest;
+
+/// Bytes that a contract mostly has at most.
+const USUAL_BYTES: usize = 4096;
 
 impl Contract {
     /// Checks the contract and sets its digest.
@@ -15,7 +19,7 @@ impl Contract {
     /// Every fault found by [`Contract::validate`].
     pub fn freeze(mut self) -> Result<Self> {
         self.validate()?;
-        self.digest = self.computed_digest()?;
+        self.digest = self.computed_digest();
         Ok(self)
     }
 
@@ -25,7 +29,7 @@ impl Contract {
     /// Every fault found by [`Contract::validate`], or a digest that is not that of the content.
     pub fn verify(&self) -> Result<()> {
         self.validate()?;
-        let computed = self.computed_digest()?;
+        let computed = self.computed_digest();
         if self.digest == computed {
             return Ok(());
         }
@@ -38,12 +42,16 @@ impl Contract {
     }
 
     /// SHA-256 of the canonical form without the digest itself.
-    fn computed_digest(&self) -> Result<String> {
-        let mut form = serde_json::to_value(self).map_err(|error| Error::Failed(error.to_string()))?;
-        if let Some(fields) = form.as_object_mut() {
-            fields.remove("digest");
-        }
-        Ok(digest::of_json(&form))
+    fn computed_digest(&self) -> String {
+        let mut form = Vec::with_capacity(USUAL_BYTES);
+        json::write(self, Order::Sorted, &mut form);
+        digest::of_bytes(&form)
+    }
+
+    /// Appends the contract as a row of `contracts.jsonl`, line break included.
+    pub fn write_row(&self, out: &mut Vec<u8>) {
+        json::write(self, Order::Declared, out);
+        out.push(b'\n');
     }
 
     /// Checks everything that makes figures undefined or matches meaningless.
@@ -115,10 +123,11 @@ impl Contract {
     }
 
     fn check_forms(&self, target: &Target, faults: &mut Vec<Fault>) {
-        let forms = std::iter::once(("value".to_owned(), &target.value))
-            .chain(target.aliases.iter().enumerate().map(|(index, alias)| (format!("aliases[{index}]"), alias)));
-        for (field, form) in forms {
+        let forms = std::iter::once((None, &target.value))
+            .chain(target.aliases.iter().enumerate().map(|(index, alias)| (Some(index), alias)));
+        for (alias, form) in forms {
             let Some(problem) = problem_of(form) else { continue };
+            let field = alias.map_or_else(|| "value".to_owned(), |index| format!("aliases[{index}]"));
             faults.push(Fault::new(format!("`{field}` {problem}, which would match almost anything")).at(format!(
                 "{}, target {}",
                 self.place(),

@@ -91,12 +91,15 @@ impl Labels<'_> {
     }
 
     fn add_quoted(&mut self, field: &str, term: &Term) {
+        if !term.role.is_target() {
+            return;
+        }
         let is_shown = self.reading.is_shown(&term.text);
         let is_operand = matches!(term.role, TargetRole::LinkOperand | TargetRole::DecodeOperand);
         // A long wording that a return holds is that return's own text, such as an instruction that the agent questions.
         let is_own_text = is_shown && words::count(&term.text) > LONGEST_SHOWN;
         // An operand that stands in a return is the return's own word.
-        if !term.role.is_target() || is_operand && is_shown || is_own_text {
+        if is_operand && is_shown || is_own_text {
             return;
         }
         let weak = !term.role.states_the_conclusion() || is_shown || words::is_common(&term.text);
@@ -108,7 +111,7 @@ impl Labels<'_> {
         let mut kept: Vec<String> = Vec::new();
         for form in forms {
             let form = form.trim().trim_end_matches(['.', ',', ';', '\u{2026}']).trim();
-            let key = words::words(form).join(" ");
+            let key = words::joined(form);
             if problem_of(form).is_none() && !self.seen.contains(&key) {
                 self.seen.push(key);
                 kept.push(form.to_owned());
@@ -227,14 +230,15 @@ fn predicate(conclusion: &str) -> impl Iterator<Item = String> {
     let text = text.split(" (").next().unwrap_or(text);
     let lower = text.to_lowercase();
     // Lower-casing can change lengths outside ASCII; such a conclusion keeps its whole sentence only.
-    let subject =
-        SUBJECTS.iter().find(|subject| lower.len() == text.len() && lower.starts_with(&format!("{subject} ")));
-    let possessive =
-        SUBJECTS.iter().find(|subject| lower.len() == text.len() && lower.starts_with(&format!("{subject}'s ")));
+    let starts_with = |subject: &str, then: &str| {
+        lower.len() == text.len() && lower.strip_prefix(subject).is_some_and(|rest| rest.starts_with(then))
+    };
+    let subject = SUBJECTS.iter().find(|subject| starts_with(subject, " "));
+    let possessive = SUBJECTS.iter().find(|subject| starts_with(subject, "'s "));
     let rest = match (subject, possessive) {
         (Some(subject), _) => {
             let rest = &text[subject.len() + 1..];
-            VERBS.iter().find_map(|verb| rest.strip_prefix(&format!("{verb} "))).map(without_article)
+            VERBS.iter().find_map(|verb| rest.strip_prefix(*verb)?.strip_prefix(' ')).map(without_article)
         }
         (None, Some(subject)) => text.get(subject.len() + 3..).map(without_article),
         (None, None) => None,

@@ -11,6 +11,8 @@ mod demand;
 mod derive;
 mod freeze;
 mod gap;
+mod json;
+mod key;
 mod labels;
 mod marks;
 mod reading;
@@ -19,7 +21,7 @@ mod role;
 mod terms;
 mod words;
 
-pub use derive::{Derived, REQUESTER, derive, derive_all, derive_each};
+pub use derive::{Derived, REQUESTER, derive, derive_all};
 pub use gap::Gap;
 pub use role::TargetRole;
 
@@ -88,6 +90,17 @@ pub enum Visibility {
     Internal,
 }
 
+impl Visibility {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requester => "requester",
+            Self::External => "external",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// e = (value, aliases, type, provenance).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -141,6 +154,44 @@ pub enum TargetKind {
     #[default]
     #[serde(other)]
     Text,
+}
+
+impl TargetKind {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::Label,
+        Self::Clue,
+        Self::Person,
+        Self::Money,
+        Self::Date,
+        Self::Time,
+        Self::Duration,
+        Self::Phone,
+        Self::Email,
+        Self::Account,
+        Self::Percentage,
+        Self::Number,
+        Self::Text,
+    ];
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Clue => "clue",
+            Self::Person => "person",
+            Self::Money => "money",
+            Self::Date => "date",
+            Self::Time => "time",
+            Self::Duration => "duration",
+            Self::Phone => "phone",
+            Self::Email => "email",
+            Self::Account => "account",
+            Self::Percentage => "percentage",
+            Self::Number => "number",
+            Self::Text => "text",
+        }
+    }
 }
 
 /// Where a target comes from.

@@ -5,10 +5,10 @@
 
 use super::demand::{Demand, Scored};
 use super::labels::{self, Forbidden};
-use super::reading::{ReadTool, Reading};
+use super::reading::{ReadLeaf, ReadTool, Reading};
 use super::words;
 use super::{Provenance, Required, Target};
-use crate::trace::{Leaf, Located, Tool};
+use crate::trace::{Located, Tool};
 
 /// Values in one contract.
 const MOST: usize = 8;
@@ -58,7 +58,7 @@ pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirem
     for (tool, choice) in essential.iter().zip(choices) {
         let fills = lacking > 0 && choice.leaves.is_empty() && choice.spare.is_some();
         lacking -= usize::from(fills);
-        let is_known = |(_, text): &(&Leaf, &str)| values.iter().any(|known| known.value == *text);
+        let is_known = |(_, text): &(&ReadLeaf<'_>, &str)| values.iter().any(|known| known.value == *text);
         // A tool that only repeats what others gave is named by what its return is about.
         let spare = choice.spare.filter(|_| fills || !choice.leaves.is_empty() && choice.leaves.iter().all(is_known));
         for (leaf, text) in choice.leaves.into_iter().chain(spare) {
@@ -72,6 +72,9 @@ pub(super) fn requirements(reading: &Reading<'_>, labels: &[Target]) -> Requirem
 /// `The agent explicitly identifies the user's community` asks for the conclusion itself.
 fn wants_the_user_named(criteria: &str) -> bool {
     let lower = criteria.to_ascii_lowercase();
+    if !lower.contains("explicitly ") {
+        return false;
+    }
     ["explicitly identif", "explicitly nam", "explicitly label", "explicitly stat"].iter().any(|verb| {
         lower.find(verb).is_some_and(|at| lower[at..].split(['.', ',']).next().unwrap_or_default().contains("user"))
     })
@@ -81,14 +84,14 @@ fn declared(reading: &Reading<'_>, located: &[Located]) -> Vec<Required> {
     let mut values = Vec::new();
     for place in located {
         let Some(tool) = reading.tools.iter().find(|tool| tool.tool.tool_id == place.tool_id) else { continue };
-        for leaf in tool.leaves.iter().filter(|leaf| leaf.leaf.pointer == place.pointer) {
-            add(&mut values, &leaf.leaf, &leaf.leaf.text, tool.tool);
+        for leaf in tool.leaves.iter().filter(|leaf| leaf.pointer == place.pointer) {
+            add(&mut values, leaf, leaf.text, tool.tool);
         }
     }
     values
 }
 
-fn add(values: &mut Vec<Required>, leaf: &Leaf, text: &str, tool: &Tool) {
+fn add(values: &mut Vec<Required>, leaf: &ReadLeaf<'_>, text: &str, tool: &Tool) {
     let pointer = format!("/{}{}", tool.tool_id, leaf.pointer);
     match values.iter_mut().find(|known| known.value == text) {
         Some(known) => known.pointers.push(pointer),
@@ -110,19 +113,19 @@ enum Clash {
 /// What one tool gives.
 struct Choice<'a> {
     /// Leaves with the text of them that is required.
-    leaves: Vec<(&'a Leaf, &'a str)>,
+    leaves: Vec<(&'a ReadLeaf<'a>, &'a str)>,
     /// It has a value that may be said under a key that the criteria name.
     answers_by_key: bool,
     clash: Clash,
     /// What the return is about.
-    spare: Option<(&'a Leaf, &'a str)>,
+    spare: Option<(&'a ReadLeaf<'a>, &'a str)>,
 }
 
 /// The leaves of one tool that are asked for, in document order; at least one if anything asks for the tool at all.
 fn choose<'a>(demand: &Demand, index: usize, tool: &'a ReadTool<'_>, forbidden: &[Forbidden]) -> Choice<'a> {
     let scored = demand.score(index, tool);
     let form_in = |scored: &Scored<'_>| {
-        let forms = forbidden.iter().filter(|form| words::contains(&scored.leaf.stems, &form.stems));
+        let forms = forbidden.iter().filter(|form| words::contains(scored.leaf.stems, &form.stems));
         forms.map(|form| form.weak).min()
     };
     let (mut open, closed): (Vec<Scored<'_>>, Vec<Scored<'_>>) =
@@ -150,7 +153,7 @@ fn choose<'a>(demand: &Demand, index: usize, tool: &'a ReadTool<'_>, forbidden: 
         kept.extend(fallback(&open));
     }
     kept.sort_unstable();
-    let text = |at: usize| (&open[at].leaf.leaf, open[at].text);
+    let text = |at: usize| (open[at].leaf, open[at].text);
     let others: Vec<usize> = (0..open.len()).filter(|at| !kept.contains(at)).collect();
     let spare = others.into_iter().find(|at| !open[*at].is_bookkeeping && !open[*at].is_sentence).map(text);
     Choice { leaves: kept.into_iter().map(text).collect(), answers_by_key, clash, spare }
@@ -161,7 +164,7 @@ fn ranked(scored: &[Scored<'_>], floor: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scored.len()).filter(|at| scored[*at].score >= floor).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(scored[*at].score), *at));
     let Some(first) = order.first().copied() else { return order };
-    let list = |at: usize| list_of(&scored[at].leaf.leaf.pointer);
+    let list = |at: usize| list_of(scored[at].leaf.pointer);
     let in_list = |at: &usize| list(*at).is_some() && list(*at) == list(first);
     let mut kept: Vec<usize> = order.iter().copied().filter(in_list).take(MOST_OF_LIST).collect();
     for at in order {

@@ -4,6 +4,7 @@
 //! term governs it, a list shares its verb, and what stands behind the list can turn it into a condition or a slur.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::TargetRole as Role;
 use super::marks::spans;
@@ -134,6 +135,19 @@ const VERBS: &[(Verb, &[&str])] = &[
     ),
 ];
 
+/// Verbs by their form, sorted.
+static VERB_OF: LazyLock<Vec<(&str, Verb)>> = LazyLock::new(|| {
+    let mut all: Vec<(&str, Verb)> =
+        VERBS.iter().flat_map(|(verb, forms)| forms.iter().map(|form| (*form, *verb))).collect();
+    all.sort_unstable_by_key(|(form, _)| *form);
+    all
+});
+
+fn verb_of(word: &str) -> Option<Verb> {
+    let known = &*VERB_OF;
+    known.binary_search_by_key(&word, |(form, _)| *form).ok().map(|at| known[at].1)
+}
+
 /// A run of terms that share their verb.
 struct List {
     /// Indices of its spans.
@@ -209,16 +223,14 @@ fn continues_list(between: &str) -> bool {
 
 /// The part of the cue that belongs to the term's own sentence.
 fn clause(cue: &str) -> &str {
-    let start = cue
-        .char_indices()
-        .filter(|(at, character)| match character {
-            ';' | ':' => true,
-            '.' => cue[at + 1..].starts_with(char::is_whitespace) && !cue[..*at].ends_with("e.g"),
-            _ => false,
-        })
-        .map(|(at, _)| at + 1)
-        .rfind(|start| !cue[*start..].trim().is_empty());
-    start.map_or(cue, |start| &cue[start..])
+    let bytes = cue.as_bytes();
+    let ends = |at: &usize| match bytes[*at] {
+        b';' | b':' => true,
+        b'.' => cue[at + 1..].starts_with(char::is_whitespace) && !cue[..*at].ends_with("e.g"),
+        _ => false,
+    };
+    let end = (0..bytes.len()).rev().filter(ends).find(|end| !cue[end + 1..].trim().is_empty());
+    end.map_or(cue, |end| &cue[end + 1..])
 }
 
 fn plain_words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
@@ -228,7 +240,6 @@ fn plain_words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// The verb of a list and what it makes of the terms; `before` is the verb of the list before in the same sentence.
 fn govern(clause: &str, after: &str, before: Option<Verb>) -> (Verb, Role) {
     let words: Vec<&str> = plain_words(clause).collect();
-    let verb_of = |word: &str| VERBS.iter().find(|(_, words)| words.contains(&word)).map(|(verb, _)| *verb);
     let found = words.iter().enumerate().rev().find_map(|(at, word)| Some((at, verb_of(word)?)));
     let Some((at, verb)) = found else { return inherit(&words, after, before) };
     let between = &words[at + 1..];

@@ -48,7 +48,7 @@ static COMMON_WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     words
 });
 
-/// A stem as a number, its length in the lowest byte: equal stems are equal numbers, and two different ones of the same
+/// A stem as a number, its length in the lowest byte. Up to seven bytes are the stem itself; two different longer ones of the same
 /// length are equal by a chance of 2^-56.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stem(u64);
@@ -59,12 +59,24 @@ impl Stem {
 
     /// The stem of one lower-case word.
     pub fn of(word: &str) -> Self {
-        // FNV-1a, 64 bits: short keys, and the same number on every machine.
-        let stem = stem(word);
-        let hash = stem
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        Self(hash << 8 | stem.len().min(255) as u64)
+        let stem = stem(word).as_bytes();
+        let letters = match *stem {
+            [] => 0,
+            [a] => u64::from(a),
+            [a, b] => u64::from(u16::from_le_bytes([a, b])),
+            [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+            // Two words that overlap.
+            [a, b, c, d, ref rest @ ..] if rest.len() < 4 => {
+                let [.., e, f, g, h] = *stem else { return Self::BREAK };
+                let last = u64::from(u32::from_le_bytes([e, f, g, h]));
+                u64::from(u32::from_le_bytes([a, b, c, d])) | last << (8 * rest.len())
+            }
+            // FNV-1a, 64 bits: short keys, and the same number on every machine.
+            _ => stem
+                .iter()
+                .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)),
+        };
+        Self(letters << 8 | stem.len().min(255) as u64)
     }
 
     /// Bytes of the stem.
@@ -76,7 +88,7 @@ impl Stem {
 /// A fixed set of stems. Most stems are not in it, which a table of bits tells without a search.
 pub(super) struct Stems {
     sorted: Vec<Stem>,
-    /// Bit `hash mod 1024` of each.
+    /// One bit of 1,024 for each.
     bits: [u64; 16],
 }
 
@@ -98,24 +110,32 @@ impl Stems {
         self.bits[word] & bit != 0 && self.sorted.binary_search(&stem).is_ok()
     }
 
+    /// The bit of a stem: the upper ten of a product with the golden ratio.
     fn place(stem: Stem) -> (usize, u64) {
-        ((stem.0 >> 14) as usize & 15, 1 << (stem.0 >> 8 & 63))
+        let place = stem.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
+        ((place >> 6) as usize, 1 << (place & 63))
     }
 }
 
 /// Whether a term is one common word.
 pub(super) fn is_common(term: &str) -> bool {
-    let mut words = words(term);
-    let Some(word) = words.pop() else { return false };
     let is_listed = |word: &str| COMMON_WORDS.binary_search(&word).is_ok();
-    words.is_empty() && (is_listed(&word) || word.strip_suffix('s').is_some_and(is_listed))
+    let (mut count, mut common) = (0, false);
+    each_word(term, |word| {
+        count += 1;
+        common = count == 1 && (is_listed(word) || word.strip_suffix('s').is_some_and(is_listed));
+    });
+    count == 1 && common
 }
 
-/// Lower-case words; `snake_case`, `camelCase` and hyphens separate, apostrophes with what follows are dropped.
-pub(super) fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    each_word(text, |word| words.push(word.to_owned()));
-    words
+/// The words of a text with a space between them: what two texts of the same words have in common.
+pub(super) fn joined(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    each_word(text, |word| {
+        joined.push_str(if joined.is_empty() { "" } else { " " });
+        joined.push_str(word);
+    });
+    joined
 }
 
 /// Number of words.
@@ -125,13 +145,13 @@ pub(super) fn count(text: &str) -> usize {
     count
 }
 
-/// Calls `take` with each word.
+/// Calls `take` with each lower-case word; `snake_case`, `camelCase` and hyphens separate, apostrophes with what follows are dropped.
 pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
-    let mut word = String::with_capacity(24);
     if text.is_ascii() {
-        each_ascii_word(text.as_bytes(), &mut word, &mut take);
+        each_ascii_word(text, &mut take);
         return;
     }
+    let mut word = String::with_capacity(24);
     let mut before = ' ';
     let mut characters = text.chars().peekable();
     let mut end = |word: &mut String| {
@@ -163,39 +183,72 @@ pub(super) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     end(&mut word);
 }
 
-/// The same of ASCII alone, which most texts are.
-fn each_ascii_word(text: &[u8], word: &mut String, take: &mut impl FnMut(&str)) {
-    let mut end = |word: &mut String| {
-        if !word.is_empty() {
-            take(word);
-            word.clear();
-        }
-    };
-    let mut before = b' ';
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        let next = text.get(at + 1).copied().unwrap_or(b' ');
-        at += 1;
-        if byte == b'\'' && next == b's' && before.is_ascii_alphanumeric() {
-            at += 1;
-            before = b' ';
-            end(word);
+/// What an ASCII byte is in a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Between,
+    Small,
+    Capital,
+    Digit,
+}
+
+static CLASSES: [Class; 256] = {
+    let mut classes = [Class::Between; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' => Class::Small,
+            b'A'..=b'Z' => Class::Capital,
+            b'0'..=b'9' => Class::Digit,
+            _ => Class::Between,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// The same of ASCII alone, which most texts are: a word in lower case is handed on where it stands.
+fn each_ascii_word(text: &str, take: &mut impl FnMut(&str)) {
+    let bytes = text.as_bytes();
+    let class_at = |at: usize| bytes.get(at).map_or(Class::Between, |byte| CLASSES[usize::from(*byte)]);
+    let mut short = [0_u8; 32];
+    let mut start = 0;
+    while let Some(byte) = bytes.get(start) {
+        let first = CLASSES[usize::from(*byte)];
+        if first == Class::Between {
+            start += 1;
             continue;
         }
-        if byte.is_ascii_alphanumeric() {
-            let starts = byte.is_ascii_uppercase()
-                && (before.is_ascii_lowercase()
-                    || (before.is_ascii_uppercase() && next.is_ascii_lowercase() && next != b's'));
-            if starts {
-                end(word);
+        let mut has_capitals = first == Class::Capital;
+        let (mut before, mut end) = (first, start + 1);
+        loop {
+            let class = class_at(end);
+            if class == Class::Between {
+                break;
             }
-            word.push(char::from(byte.to_ascii_lowercase()));
-        } else {
-            end(word);
+            if class == Class::Capital {
+                let is_last_capital =
+                    before == Class::Capital && class_at(end + 1) == Class::Small && bytes[end + 1] != b's';
+                if before == Class::Small || is_last_capital {
+                    break;
+                }
+                has_capitals = true;
+            }
+            before = class;
+            end += 1;
         }
-        before = byte;
+        let word = &text[start..end];
+        match short.get_mut(..word.len()) {
+            _ if !has_capitals => take(word),
+            Some(lower) => {
+                lower.copy_from_slice(word.as_bytes());
+                lower.make_ascii_lowercase();
+                take(std::str::from_utf8(lower).unwrap_or_default());
+            }
+            None => take(&word.to_ascii_lowercase()),
+        }
+        start = if bytes[end..].starts_with(b"'s") { end + 2 } else { end };
     }
-    end(word);
 }
 
 fn is_possessive(before: char, character: char, next: char) -> bool {
@@ -205,8 +258,13 @@ fn is_possessive(before: char, character: char, next: char) -> bool {
 /// Stems of all words, in order.
 pub(super) fn stems(text: &str) -> Vec<Stem> {
     let mut stems = Vec::with_capacity(text.len() / 6 + 1);
-    each_word(text, |word| stems.push(Stem::of(word)));
+    add_stems(text, &mut stems);
     stems
+}
+
+/// [`stems`], behind those that are there.
+pub(super) fn add_stems(text: &str, stems: &mut Vec<Stem>) {
+    each_word(text, |word| stems.push(Stem::of(word)));
 }
 
 /// Stems of the words that carry content, sorted, each once.
@@ -216,28 +274,28 @@ pub(super) fn content(text: &str) -> Vec<Stem> {
     sorted(stems)
 }
 
-/// [`stems`] and [`content`] of a text in one reading.
-pub(super) fn stems_and_content(text: &str) -> (Vec<Stem>, Vec<Stem>) {
-    let mut stems = Vec::with_capacity(text.len() / 6 + 1);
-    let mut content = Vec::with_capacity(text.len() / 6 + 1);
-    each_word(text, |word| {
-        let stem = Stem::of(word);
-        stems.push(stem);
-        content.extend(content_stem(word, stem));
-    });
-    (stems, sorted(content))
-}
-
 /// The stem of a word that carries content.
-fn content_stem(word: &str, stem: Stem) -> Option<Stem> {
+pub(super) fn content_stem(word: &str, stem: Stem) -> Option<Stem> {
     let is_long = word.len() > 2 || word.bytes().any(|byte| byte.is_ascii_digit());
     (is_long && !EMPTY_STEMS.contains(stem)).then_some(stem)
 }
 
-fn sorted(mut stems: Vec<Stem>) -> Vec<Stem> {
-    stems.sort_unstable();
-    stems.dedup();
+pub(super) fn sorted(mut stems: Vec<Stem>) -> Vec<Stem> {
+    sort_from(&mut stems, 0);
     stems
+}
+
+/// Sorts the stems from `start` on, each once.
+pub(super) fn sort_from(stems: &mut Vec<Stem>, start: usize) {
+    stems[start..].sort_unstable();
+    let mut kept = start;
+    for at in start..stems.len() {
+        if kept == start || stems[kept - 1] != stems[at] {
+            stems[kept] = stems[at];
+            kept += 1;
+        }
+    }
+    stems.truncate(kept);
 }
 
 /// How many of `stems` stand in `whole`, which is sorted.
@@ -269,18 +327,34 @@ fn stem(word: &str) -> &str {
         ("y", 4),
         ("at", 5),
     ];
+    /// For each last letter the endings that it can close, a bit each.
+    const CLOSED_BY: [u16; 256] = {
+        let mut endings = [0; 256];
+        let mut index = 0;
+        while index < ENDINGS.len() {
+            let ending = ENDINGS[index].0.as_bytes();
+            endings[ending[ending.len() - 1] as usize] |= 1 << index;
+            index += 1;
+        }
+        endings
+    };
     let mut stem = word;
-    for (ending, shortest) in ENDINGS {
-        // Most endings are told apart by their last letter.
-        if stem.as_bytes().last() != ending.as_bytes().last() || ending == "s" && stem.ends_with("ss") {
+    // Endings are tried in their order, each once.
+    let mut left = u16::MAX;
+    while let Some(last) = stem.as_bytes().last() {
+        let possible = CLOSED_BY[usize::from(*last)] & left;
+        if possible == 0 {
+            break;
+        }
+        let index = possible.trailing_zeros();
+        left &= !0 << index << 1;
+        let (ending, shortest) = ENDINGS[index as usize];
+        let Some(shorter) = stem.strip_suffix(ending).filter(|shorter| shorter.len() >= shortest) else { continue };
+        if ending == "s" && stem.ends_with("ss") {
             continue;
         }
-        if let Some(shorter) = stem.strip_suffix(ending)
-            && shorter.len() >= shortest
-        {
-            // The doubled letter goes with its ending, so that `transferred` can lose `er` as `transfer` does.
-            stem = if matches!(ending, "ing" | "ed") { single(shorter) } else { shorter };
-        }
+        // The doubled letter goes with its ending, so that `transferred` can lose `er` as `transfer` does.
+        stem = if matches!(ending, "ing" | "ed") { single(shorter) } else { shorter };
     }
     single(stem)
 }
@@ -296,7 +370,9 @@ fn single(stem: &str) -> &str {
 
 /// Whether `part` occurs in `whole` as a run of stems.
 pub(super) fn contains(whole: &[Stem], part: &[Stem]) -> bool {
-    !part.is_empty() && whole.windows(part.len()).any(|window| window == part)
+    let Some((first, rest)) = part.split_first() else { return false };
+    // Most windows differ in their first word.
+    whole.windows(part.len()).any(|window| window[0] == *first && window[1..] == *rest)
 }
 
 /// Whether `part` occurs in `whole` in order with at most one other word within: `hostile work environment` holds `hostile
@@ -304,12 +380,12 @@ pub(super) fn contains(whole: &[Stem], part: &[Stem]) -> bool {
 pub(super) fn contains_loosely(whole: &[Stem], part: &[Stem]) -> bool {
     contains(whole, part)
         || part.len() > 1
-            && whole.windows(part.len() + 1).any(|window| {
+            && whole.windows(part.len() + 1).filter(|window| window[0] == part[0]).any(|window| {
                 let mut wanted = part.iter().peekable();
                 for stem in window {
                     wanted.next_if(|next| *next == stem);
                 }
-                window[0] == part[0] && wanted.peek().is_none()
+                wanted.peek().is_none()
             })
 }
 
@@ -336,6 +412,12 @@ mod tests {
         }
     }
 
+    fn words(text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        each_word(text, |word| words.push(word.to_owned()));
+        words
+    }
+
     proptest::proptest! {
         #[test]
         fn words_of_ascii_are_read_as_those_of_any_text(text in "[a-cA-Cs0-9' _.-]{0,24}") {
@@ -345,6 +427,17 @@ mod tests {
             general.pop();
             proptest::prop_assert_eq!(&mut ascii, &mut general);
         }
+    }
+
+    #[test]
+    fn stems_of_up_to_seven_bytes_are_told_apart_by_all_their_letters() {
+        let stems: Vec<u64> = ["", "a", "ab", "abc", "abcd", "abcdx", "abcdxk", "abcdxkv"]
+            .into_iter()
+            .map(|word| Stem::of(word).0)
+            .collect();
+        let spelled = |word: &str| word.bytes().rev().fold(0, |letters, byte| letters << 8 | u64::from(byte));
+        let expected = ["", "a", "ab", "abc", "abcd", "abcdx", "abcdxk", "abcdxkv"];
+        assert_eq!(stems, expected.map(|word| spelled(word) << 8 | word.len() as u64));
     }
 
     #[test]

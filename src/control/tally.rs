@@ -75,8 +75,40 @@ pub struct Checks {
 }
 
 impl Tally {
-    /// Counts one trace.
-    pub fn add(&mut self, derived: &Derived) {
+    /// The tally of one trace.
+    pub fn of(derived: &Derived) -> Self {
+        let mut tally = Self::default();
+        tally.add(derived);
+        tally
+    }
+
+    /// Adds the tally of the traces that come next.
+    pub fn merge(&mut self, next: Self) {
+        self.traces += next.traces;
+        self.contracts += next.contracts;
+        self.with_label += next.with_label;
+        self.with_clue += next.with_clue;
+        self.with_label_or_clue += next.with_label_or_clue;
+        self.with_private_clue += next.with_private_clue;
+        self.with_required += next.with_required;
+        self.conflicts += next.conflicts;
+        self.targets += next.targets;
+        self.required_values += next.required_values;
+        let left = MOST_REASONS.saturating_sub(self.conflicting.len());
+        self.conflicting.extend(next.conflicting.into_iter().take(left));
+        for (role, RoleCount { strong, weak }) in next.by_role {
+            let count = self.by_role.entry(role).or_default();
+            count.strong += strong;
+            count.weak += weak;
+        }
+        for (gap, count) in next.gaps {
+            *self.gaps.entry(gap).or_default() += count;
+        }
+        let left = MOST_REASONS.saturating_sub(self.reasons.len());
+        self.reasons.extend(next.reasons.into_iter().take(left));
+    }
+
+    fn add(&mut self, derived: &Derived) {
         self.traces += 1;
         if derived.flags.contains(&Flag::Conflict) {
             self.conflicts += 1;

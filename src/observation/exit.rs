@@ -36,9 +36,17 @@ impl Exits {
     /// [`Error::Read`], or a [`Fault`] that says what is wrong.
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::read(path, source))?;
-        toml::from_str(&text).map_err(|error| {
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// [`Exits::load`] of a text; `place` stands for the file.
+    ///
+    /// # Errors
+    /// A [`Fault`] that says what is wrong.
+    pub fn parse(text: &str, place: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| {
             Fault::new(format!("not a table of exits: {}", error.message()))
-                .at(path.display())
+                .at(place)
                 .expected("a table a tool, e.g. `[send_email]` with `channel` and `recipients`")
                 .into()
         })

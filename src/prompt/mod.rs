@@ -4,6 +4,7 @@
 //! builder (training prompts) and generation (evaluation prompts), so that a model is asked in evaluation exactly as it was
 //! in training. Prompts are short because every token of them is paid for in each training step.
 
+mod object;
 mod selection;
 
 pub use selection::{Selection, SelectionFault, read_selection, selection_answer, selection_of, selection_with};

@@ -3,9 +3,11 @@
 //! In: a reply and the trace whose tools were on offer. Out: [`Selection`], or the [`SelectionFault`] that names why there
 //! is none. Mentioning an id is not selecting it: only the list `selected_tool_ids` of a JSON object counts.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use std::collections::HashSet;
 
+use serde::Deserialize;
+
+use super::object::{FirstObject, first_object};
 use crate::run::digest;
 use crate::trace::Trace;
 
@@ -56,7 +58,11 @@ struct Reply {
 /// # Errors
 /// [`SelectionFault`]; a reply without a usable list never reads as an empty selection.
 pub fn read_selection(text: &str, offered: &Trace) -> Result<Selection, SelectionFault> {
-    let object = first_object(text)?;
+    let object = match first_object(text) {
+        FirstObject::Whole(object) => object,
+        FirstObject::Open => return Err(SelectionFault::Truncated),
+        FirstObject::Absent => return Err(SelectionFault::NoObject),
+    };
     let reply: Reply = serde_json::from_str(object).map_err(|_| SelectionFault::WrongForm)?;
     let ids = reply.selected_tool_ids.ok_or(SelectionFault::NoList)?;
     let mut selection = Selection {
@@ -64,34 +70,18 @@ pub fn read_selection(text: &str, offered: &Trace) -> Result<Selection, Selectio
         missing_capability: reply.missing_capability_if_any.and_then(plain_text),
         ..Selection::default()
     };
-    for id in ids {
-        let id = id.trim();
+    let mut seen = HashSet::new();
+    for id in ids.iter().map(|id| id.trim()).filter(|id| seen.insert(*id)) {
         let list = match offered.tool(id) {
             Some(_) => &mut selection.selected_tool_ids,
             None => &mut selection.unknown_tool_ids,
         };
-        if !list.iter().any(|known| known == id) {
-            list.push(id.to_owned());
-        }
+        list.push(id.to_owned());
     }
     if selection.selected_tool_ids.is_empty() && !selection.unknown_tool_ids.is_empty() {
         return Err(SelectionFault::OnlyUnknown(selection.unknown_tool_ids));
     }
     Ok(selection)
-}
-
-/// The text of the first balanced JSON object; braces in prose that do not open one are passed over.
-fn first_object(text: &str) -> Result<&str, SelectionFault> {
-    for (start, _) in text.match_indices('{') {
-        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<&RawValue>();
-        match values.next() {
-            Some(Ok(value)) => return Ok(value.get()),
-            // An unclosed object must not be searched for a closed one inside it.
-            Some(Err(error)) if error.is_eof() => return Err(SelectionFault::Truncated),
-            _ => {}
-        }
-    }
-    Err(SelectionFault::NoObject)
 }
 
 /// Text of a field that should be a string or null; other values keep their JSON form rather than being lost.

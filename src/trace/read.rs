@@ -3,12 +3,20 @@
 //! In: files or folders. Out: canonical [`Trace`]s in file and row order, with unique ids.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
 
 use super::format::Format;
 use super::rows::{Cut, Row, Rows};
 use super::{Source, Trace, Variant, canonical, topbench_v1, topbench_v2, topbench_v3};
 use crate::error::{Error, Fault, Result};
+
+/// Rows that are worked on together, on all threads: few enough to stay in the processor's cache.
+const BATCH: usize = 256;
+/// Bytes of text from which no more rows are added.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +45,7 @@ pub fn read_as(path: &Path, format: Format, variant: Option<Variant>) -> Result<
     let mut traces = Vec::new();
     let mut ids = Ids::default();
     each(path, format, variant, &mut |trace| {
-        ids.add(&trace)?;
+        ids.add(&trace.trace_id, &trace.source)?;
         traces.push(trace);
         Ok(())
     })?;
@@ -54,10 +62,25 @@ pub fn each(
     variant: Option<Variant>,
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
+    each_with(path, format, variant, |trace| trace, visit)
+}
+
+/// [`each`] with work on every trace before it is handed on, on all threads, right after it is read; `visit` gets what the work gives,
+/// in the order of the traces.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_with<R: Send>(
+    path: &Path,
+    format: Format,
+    variant: Option<Variant>,
+    work: impl Fn(Trace) -> R + Sync,
+    visit: &mut dyn FnMut(R) -> Result<()>,
+) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_file(path)? } else { format };
     let place = path.display().to_string();
     let file = path.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
-    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, format, visit)
+    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, format, work, visit)
 }
 
 /// [`each`] over bytes; `place` stands for the file.
@@ -71,22 +94,32 @@ pub fn each_in(
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_rows(&mut Rows::new(bytes, place)?)? } else { format };
-    each_row(Rows::new(bytes, place)?, &Context { place, file: place, variant: None }, format, visit)
+    each_row(Rows::new(bytes, place)?, &Context { place, file: place, variant: None }, format, |trace| trace, visit)
 }
 
-fn each_row(
+fn each_row<R: Send>(
     mut rows: Rows<'_>,
     context: &Context<'_>,
     format: Format,
-    visit: &mut dyn FnMut(Trace) -> Result<()>,
+    work: impl Fn(Trace) -> R + Sync,
+    visit: &mut dyn FnMut(R) -> Result<()>,
 ) -> Result<Extent> {
     let mut faults = Vec::new();
-    while let Some(row) = rows.next_row()? {
-        match context.trace(&row, format) {
-            Ok(trace) if faults.is_empty() => visit(trace)?,
-            Ok(_) => {}
-            Err(fault) if faults.len() < 10 => faults.push(fault),
-            Err(_) => break,
+    let mut batch = Batch::default();
+    loop {
+        let end = batch.fill(&mut rows);
+        let one = |at: usize| context.trace(&batch.row(at), format).map(&work);
+        let worked: Vec<Result<R, Fault>> = (0..batch.rows.len()).into_par_iter().map(one).collect();
+        for row in worked {
+            match row {
+                Ok(row) if faults.is_empty() => visit(row)?,
+                Ok(_) => {}
+                Err(fault) if faults.len() < 10 => faults.push(fault),
+                Err(_) => return Err(Error::Invalid(faults)),
+            }
+        }
+        if end? {
+            break;
         }
     }
     if !faults.is_empty() {
@@ -96,6 +129,34 @@ fn each_row(
         return Err(Fault::new("no rows").at(context.place).expected("at least one trace").into());
     }
     Ok(Extent { rows: rows.count(), cut: rows.cut() })
+}
+
+/// Rows that are worked on together, all in one text.
+#[derive(Default)]
+struct Batch {
+    text: String,
+    /// Index, line and place in the text of each.
+    rows: Vec<(usize, usize, Range<usize>)>,
+}
+
+impl Batch {
+    /// Reads the next rows; whether they are the last. On an error those before it are there.
+    fn fill(&mut self, rows: &mut Rows<'_>) -> Result<bool> {
+        self.text.clear();
+        self.rows.clear();
+        while self.rows.len() < BATCH && self.text.len() < BATCH_BYTES {
+            let Some(row) = rows.next_row()? else { return Ok(true) };
+            let start = self.text.len();
+            self.text.push_str(row.text);
+            self.rows.push((row.index, row.line, start..self.text.len()));
+        }
+        Ok(false)
+    }
+
+    fn row(&self, at: usize) -> Row<'_> {
+        let (index, line, place) = self.rows[at].clone();
+        Row { index, line, text: &self.text[place] }
+    }
 }
 
 /// Reads several files and, for a folder, the `.json`, `.jsonl` and `.eval` files in it by name.
@@ -116,7 +177,7 @@ pub fn read_many_as(paths: &[PathBuf], format: Format, variant: Option<Variant>)
     for path in paths {
         for file in files(path)? {
             each(&file, format, variant, &mut |trace| {
-                ids.add(&trace)?;
+                ids.add(&trace.trace_id, &trace.source)?;
                 traces.push(trace);
                 Ok(())
             })?;
@@ -196,21 +257,21 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Adds a trace.
+    /// Adds the id of a trace with where it was read.
     ///
     /// # Errors
-    /// A [`Fault`] if its id was seen before.
-    pub fn add(&mut self, trace: &Trace) -> Result<()> {
+    /// A [`Fault`] if it was seen before.
+    pub fn add(&mut self, trace_id: &str, source: &Source) -> Result<()> {
         use sha2::Digest as _;
-        if self.files.last() != Some(&trace.source.file) {
-            self.files.push(trace.source.file.clone());
+        if self.files.last() != Some(&source.file) {
+            self.files.push(source.file.clone());
         }
         let mut key = [0; 16];
-        key.copy_from_slice(&sha2::Sha256::digest(trace.trace_id.as_bytes())[..16]);
-        let Some((file, row)) = self.seen.insert(key, (self.files.len() - 1, trace.source.row)) else { return Ok(()) };
+        key.copy_from_slice(&sha2::Sha256::digest(trace_id.as_bytes())[..16]);
+        let Some((file, row)) = self.seen.insert(key, (self.files.len() - 1, source.row)) else { return Ok(()) };
         Err(Fault::new("`trace_id` appears twice")
-            .at(format!("{} row {row} and {} row {}", self.files[file], trace.source.file, trace.source.row))
-            .got(&trace.trace_id)
+            .at(format!("{} row {row} and {} row {}", self.files[file], source.file, source.row))
+            .got(trace_id)
             .hint("if one file holds negative controls, import it with --variant negative-control")
             .into())
     }

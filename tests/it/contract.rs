@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use topalign::adjudicate::{Matcher, decide, disclosures, find_value};
-use topalign::contract::{Contract, Gap, REQUESTER, TargetKind, TargetRole, derive, derive_all, derive_each};
-use topalign::trace::{Flag, Format, Trace, read};
+use topalign::contract::{Contract, Gap, REQUESTER, TargetKind, TargetRole, derive, derive_all};
+use topalign::trace::{Flag, Format, Trace, each_with, read};
 
 fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
@@ -215,23 +215,22 @@ fn a_role_written_by_hand_is_kept_and_its_absence_changes_no_digest() {
 }
 
 #[test]
-fn contracts_in_batches_are_those_made_together_in_their_order() {
+fn work_on_the_traces_of_a_file_comes_back_in_their_order() {
     let template = trace("scenario-v2.json");
     let traces: Vec<Trace> =
         (0..2_100).map(|number| Trace { trace_id: format!("t/{number}"), ..template.clone() }).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traces.jsonl");
+    topalign::run::jsonl::write(&file, &traces).expect("written");
     let mut seen = Vec::new();
-    let count = derive_each(
-        |push| traces.clone().into_iter().try_for_each(push).map(|()| traces.len()),
-        |trace, derived| {
-            assert_eq!(trace.trace_id, derived.trace_id);
-            seen.push(derived.contract.expect("a contract").digest);
-            Ok(())
-        },
-    );
-    assert_eq!(count.expect("derived"), 2_100);
-    let together: Vec<String> =
-        derive_all(&traces).into_iter().map(|derived| derived.contract.expect("a contract").digest).collect();
-    assert_eq!(seen, together);
+    let extent = each_with(&file, Format::Auto, None, |trace| derive(&trace), &mut |derived| {
+        seen.push(derived.contract.expect("a contract"));
+        Ok(())
+    });
+    assert_eq!(extent.expect("derived").rows, 2_100);
+    let together: Vec<Contract> =
+        derive_all(&traces).into_iter().map(|derived| derived.contract.expect("a contract")).collect();
+    assert!(seen == together);
 }
 
 #[test]
