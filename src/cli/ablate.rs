@@ -35,6 +35,15 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         return Err(Fault::new("`--seeds` must be above 0").into());
     }
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&ablation.name));
-    let table = pipeline::ablate(&ablation, &arguments.overrides, &folder, |line| eprintln!("{line}"))?;
-    console.print(&table, &report::ablation_table(&table))
+    run_all(&ablation, &arguments.overrides, &folder, console)
+}
+
+/// Runs what is not complete and prints the table.
+///
+/// # Errors
+/// Whatever a stage returns.
+pub fn run_all(ablation: &Ablation, overrides: &[String], folder: &Path, console: Console) -> Result<()> {
+    let table = pipeline::ablate(ablation, overrides, folder, |line| eprintln!("{line}"))?;
+    let text = format!("{}\npage: {}", report::ablation_table(&table), folder.join("ablation.html").display());
+    console.print(&table, &text)
 }

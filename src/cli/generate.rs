@@ -10,7 +10,7 @@ use super::endpoint::Tuning;
 use crate::completion::{Completion, Finish};
 use crate::endpoint::{Chat as _, Client, Counts};
 use crate::error::{Fault, Result};
-use crate::generate::{AgentProtocol, EndpointAgent, Existing, Output, Protocol};
+use crate::generate::{AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
 use crate::recipe::settings::{GenerateSettings, SelectionSource};
@@ -95,6 +95,9 @@ struct Decoding {
     /// Whose tool selection stage 2 answers from.
     #[arg(long, value_enum, default_value_t)]
     selection: SelectionSource,
+    /// Answers to each trace, under the seeds from `--seed` on; needs a temperature above 0.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    samples: usize,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -124,12 +127,18 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         )
         .into());
     }
+    let Decoding { samples, temperature, .. } = arguments.decoding;
+    if samples == 0 || (samples > 1 && temperature == 0.0) {
+        let fault = Fault::new("`--samples` must be above 0, and above 1 needs draws").got(samples);
+        return Err(fault.hint("set --temperature above 0").into());
+    }
     let mut traces = trace::read(&arguments.traces, Format::default())?;
     traces.truncate(arguments.limit.unwrap_or(usize::MAX));
     let system = arguments.system_name();
     let seed = Seed(arguments.seed);
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
-    let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
+    let identity = Identity { system: &system, mitigation: arguments.mitigation, seed, samples };
+    let mut output = Output::open(&arguments.out, existing, &traces, identity)?;
     output.check_selection(arguments.decoding.selection)?;
     if arguments.agent.endpoint.is_some() {
         output.forget_failed_calls();
@@ -137,7 +146,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let missing = output.missing(&traces);
     let mut calls = None;
     if !missing.is_empty() {
-        let bar = indicatif::ProgressBar::new(missing.len() as u64);
+        let bar = indicatif::ProgressBar::new((missing.len() * samples) as u64);
         let completed = |completion: &Completion| {
             bar.inc(1);
             output.add(completion)
@@ -156,10 +165,13 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         // What is answered is kept even if the work ended early; an older file is not given up for nothing.
         if outcome.is_ok() || answered > 0 {
             output.write()?;
+            if let Some(counts) = &calls {
+                append_calls(&arguments.out, existing, counts)?;
+            }
         }
         outcome?;
     }
-    let mut summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
+    let mut summary = summarise(&system, output.completions(), missing.len() * samples, &arguments.out);
     summary.calls = calls;
     console.print(&summary, &summary.text())
 }
@@ -228,10 +240,7 @@ impl Arguments {
             Some(model) => self.agent.protocol.system_name(model),
             None => self.model_name(),
         };
-        match self.mitigation {
-            Mitigation::None => name,
-            other => format!("{name}+{}", other.name()),
-        }
+        self.mitigation.of_system(&name)
     }
 }
 
@@ -254,6 +263,7 @@ impl Decoding {
             top_p: self.top_p,
             batch: self.batch.unwrap_or(default.batch),
             selection: self.selection,
+            samples: self.samples,
         }
     }
 }

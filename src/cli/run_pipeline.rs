@@ -1,11 +1,11 @@
-//! `topalign run`: the whole pipeline from one recipe.
+//! `topalign run`: the whole pipeline from one recipe, under one seed of training or several.
 
 use std::path::{Path, PathBuf};
 
 use super::Console;
 use crate::error::{Fault, Result};
 use crate::pipeline::{self, Options, STAGES};
-use crate::recipe::Recipe;
+use crate::recipe::{Ablation, Recipe};
 use crate::report;
 
 /// Arguments.
@@ -22,6 +22,9 @@ pub struct Arguments {
     /// Redo a stage even if it is complete.
     #[arg(long, value_name = "STAGE")]
     force: Vec<String>,
+    /// Train under so many seeds, on the same rows and judged on the same traces; the table shows the spread between them.
+    #[arg(long, value_name = "COUNT", conflicts_with = "force")]
+    seeds: Option<u64>,
 }
 
 /// Runs the command.
@@ -34,6 +37,13 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     }
     let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    if let Some(seeds) = arguments.seeds {
+        if seeds == 0 {
+            return Err(Fault::new("`--seeds` must be above 0").into());
+        }
+        let ablation = Ablation::of_seeds(&arguments.recipe, &recipe.name, seeds);
+        return super::ablate::run_all(&ablation, &arguments.overrides, &folder, console);
+    }
     let options = Options { folder: &folder, force: &arguments.force, announce: |line| eprintln!("{line}") };
     let outcome = pipeline::run(&recipe, &options)?;
     let text = format!("{}\n\npage: {}", report::text_table(&outcome.summary), folder.join("report.html").display());

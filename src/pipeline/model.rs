@@ -88,7 +88,7 @@ impl Pipeline<'_> {
             digest_rows(&rows, held_out.as_deref())?,
             &settings,
             &self.recipe.model.lora,
-            self.recipe.seed,
+            self.recipe.training_seed(),
         );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
@@ -112,7 +112,7 @@ impl Pipeline<'_> {
             digest_rows(&pairs, held_out.as_deref())?,
             &settings,
             &self.recipe.model.lora,
-            self.recipe.seed,
+            self.recipe.training_seed(),
         );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
@@ -130,7 +130,7 @@ impl Pipeline<'_> {
 /// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
 /// otherwise. The mark of the inputs stands beside the run folder while the stage is under way.
 fn job<'job>(recipe: &'job Recipe, base: &'job Made, out: &'job Path, rows: &Path, inputs: &str) -> Result<Job<'job>> {
-    let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
+    let mut job = Job::new(&base.path, &base.name, out, recipe.training_seed());
     job.lora = recipe.model.lora.as_ref();
     job.base_storage = recipe.model.base_storage;
     let mark = out.join(MARK);

@@ -80,6 +80,7 @@ pub(super) struct Scenario<'a> {
     pub conclusion: String,
     pub hops: Vec<Hop>,
     pub marker: &'a str,
+    pub entry: Entry,
     /// In the order in which they are offered.
     pub tools: Vec<Placed<'a>>,
 }
@@ -145,6 +146,7 @@ impl<'a> Composer<'a> {
             speaker,
             conclusion,
             marker,
+            entry,
             tools,
             subject,
             hops,
