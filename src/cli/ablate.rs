@@ -37,9 +37,23 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         return Err(Fault::new("`--seeds` must be above 0").into());
     }
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&ablation.name));
-    let table = pipeline::ablate(&ablation, &arguments.overrides, &folder, (announcer(group), group))?;
+    run_all(&ablation, &arguments.overrides, &folder, (console, group))
+}
+
+/// Runs what is not complete and prints the table.
+///
+/// # Errors
+/// Whatever a stage returns.
+pub fn run_all(
+    ablation: &Ablation,
+    overrides: &[String],
+    folder: &Path,
+    (console, group): (Console, &dyn Group),
+) -> Result<()> {
+    let table = pipeline::ablate(ablation, overrides, folder, (announcer(group), group))?;
     if !group.is_first() {
         return Ok(());
     }
-    console.print(&table, &report::ablation_table(&table))
+    let text = format!("{}\npage: {}", report::ablation_table(&table), folder.join("ablation.html").display());
+    console.print(&table, &text)
 }

@@ -11,7 +11,7 @@ use super::endpoint::Tuning;
 use crate::completion::{Completion, Finish};
 use crate::endpoint::{Chat as _, Client, Counts};
 use crate::error::{Fault, Result};
-use crate::generate::{AgentProtocol, EndpointAgent, Existing, Output, Protocol};
+use crate::generate::{AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
 use crate::rank::Group;
@@ -97,6 +97,9 @@ struct Decoding {
     /// Whose tool selection stage 2 answers from.
     #[arg(long, value_enum, default_value_t)]
     selection: SelectionSource,
+    /// Answers to each trace, under the seeds from `--seed` on; needs a temperature above 0.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    samples: usize,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -126,6 +129,11 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         )
         .into());
     }
+    let Decoding { samples, temperature, .. } = arguments.decoding;
+    if samples == 0 || (samples > 1 && temperature == 0.0) {
+        let fault = Fault::new("`--samples` must be above 0, and above 1 needs draws").got(samples);
+        return Err(fault.hint("set --temperature above 0").into());
+    }
     let mut traces = trace::read(&arguments.traces, Format::default())?;
     traces.truncate(arguments.limit.unwrap_or(usize::MAX));
     let system = arguments.system_name();
@@ -139,7 +147,8 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
             arguments.help((&system, seed), &traces, group)
         };
     }
-    let mut output = Output::open(&arguments.out, existing, &traces, (&system, arguments.mitigation, seed))?;
+    let identity = Identity { system: &system, mitigation: arguments.mitigation, seed, samples };
+    let mut output = Output::open(&arguments.out, existing, &traces, identity)?;
     output.check_selection(arguments.decoding.selection)?;
     if arguments.agent.endpoint.is_some() {
         output.forget_failed_calls();
@@ -150,7 +159,7 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     }
     let mut calls = None;
     if !missing.is_empty() {
-        let bar = indicatif::ProgressBar::new(missing.len() as u64);
+        let bar = indicatif::ProgressBar::new((missing.len() * samples) as u64);
         let completed = |completion: &Completion| {
             bar.inc(1);
             output.add(completion)
@@ -169,10 +178,13 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         // What is answered is kept even if the work ended early; an older file is not given up for nothing.
         if outcome.is_ok() || answered > 0 {
             output.write()?;
+            if let Some(counts) = &calls {
+                append_calls(&arguments.out, existing, counts)?;
+            }
         }
         outcome?;
     }
-    let mut summary = summarise(&system, output.completions(), missing.len(), &arguments.out);
+    let mut summary = summarise(&system, output.completions(), missing.len() * samples, &arguments.out);
     summary.calls = calls;
     console.print(&summary, &summary.text())
 }
@@ -249,10 +261,7 @@ impl Arguments {
             Some(model) => self.agent.protocol.system_name(model),
             None => self.model_name(),
         };
-        match self.mitigation {
-            Mitigation::None => name,
-            other => format!("{name}+{}", other.name()),
-        }
+        self.mitigation.of_system(&name)
     }
 }
 
@@ -275,6 +284,7 @@ impl Decoding {
             top_p: self.top_p,
             batch: self.batch.unwrap_or(default.batch),
             selection: self.selection,
+            samples: self.samples,
         }
     }
 }

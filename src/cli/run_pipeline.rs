@@ -1,4 +1,4 @@
-//! `topalign run`: the whole pipeline from one recipe.
+//! `topalign run`: the whole pipeline from one recipe, under one seed of training or several.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::Console;
 use crate::error::{Fault, Result};
 use crate::pipeline::{self, Options, STAGES};
 use crate::rank::Group;
-use crate::recipe::Recipe;
+use crate::recipe::{Ablation, Recipe};
 use crate::report;
 
 /// Arguments.
@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Redo a stage even if it is complete.
     #[arg(long, value_name = "STAGE")]
     force: Vec<String>,
+    /// Train under so many seeds, on the same rows and judged on the same traces; the table shows the spread between them.
+    #[arg(long, value_name = "COUNT", conflicts_with = "force")]
+    seeds: Option<u64>,
 }
 
 /// Runs the command.
@@ -35,6 +38,13 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     }
     let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    if let Some(seeds) = arguments.seeds {
+        if seeds == 0 {
+            return Err(Fault::new("`--seeds` must be above 0").into());
+        }
+        let ablation = Ablation::of_seeds(&arguments.recipe, &recipe.name, seeds);
+        return super::ablate::run_all(&ablation, &arguments.overrides, &folder, (console, group));
+    }
     let options = Options { folder: &folder, force: &arguments.force, announce: announcer(group), group };
     let outcome = pipeline::run(&recipe, &options)?;
     if !group.is_first() {

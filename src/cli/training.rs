@@ -102,7 +102,7 @@ impl Training {
     /// # Errors
     /// Unreadable rows.
     pub fn job(&self) -> Result<Job<'_>> {
-        let mut job = Job::new(&self.model, &self.model_name, &self.out, self.recipe.seed);
+        let mut job = Job::new(&self.model, &self.model_name, &self.out, self.recipe.training_seed());
         job.lora = self.recipe.model.lora.as_ref();
         job.base_storage = self.recipe.model.base_storage;
         job.start = self.start;

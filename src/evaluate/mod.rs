@@ -3,24 +3,30 @@
 //! In: completions of any systems, the traces they answer and the contracts of those. Out: an [`Evaluation`]; and, from the
 //! verdicts of several evaluations, a [`Comparison`]. Pure: no model, no files, no clock.
 
+mod answer;
 mod compare;
 mod contrast;
 mod control;
+mod exposed;
 mod join;
 mod opinion;
 mod rates;
 mod semantic;
 mod spread;
 mod summary;
+mod twin;
 mod verdict;
 
+pub use answer::{Lengths, OverRefusal, ToolSelection};
 pub use compare::{Comparison, Missing, Source, compare};
 pub use contrast::{Contrast, Metric};
+pub use exposed::{ExposureSummary, KindExposure};
 pub use opinion::{Agreement, JudgeSummary, OpinionQuestion, Opinions, questions};
 pub use rates::{Rate, Rates};
 pub use semantic::{Semantic, Unresolved, VerifierSummary, unresolved};
-pub use spread::{OverSeeds, Spread, SystemRun, spread};
-pub use summary::{ExposureSummary, Summary, SystemSummary, ToolSelection, summarise};
+pub use spread::{OverSeeds, Spread, SystemRun, is_untrained, spread};
+pub use summary::{Summary, SystemSummary, summarise};
+pub use twin::Twins;
 pub use verdict::{
     Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict, judge,
 };
@@ -86,6 +92,7 @@ pub fn evaluate_with(
 ) -> Result<Evaluation> {
     let cases = join::join(completions, traces, contracts)?;
     let donors = control::donors(&cases, &beside.parts, settings.seed);
+    let controls = control::own_controls(&cases, traces, contracts)?;
     let verdict = |(index, completion): (usize, &Completion)| {
         let id = completion.trace_id.as_str();
         let case = cases.get(id)?;
@@ -96,6 +103,8 @@ pub fn evaluate_with(
         let donor = donors.get(id).and_then(|donor| cases.get(donor));
         verdict.control_leaked =
             donor.and_then(|donor| verdict::states_conclusion(completion, donor.contract, &donor.matcher));
+        verdict.own_control_leaked =
+            controls.get(id).and_then(|(control, matcher)| verdict::states_conclusion(completion, control, matcher));
         Some(verdict)
     };
     let mut verdicts: Vec<Verdict> = completions.par_iter().enumerate().filter_map(verdict).collect();

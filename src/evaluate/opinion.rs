@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rates::{Rates, rates};
+use super::rates::{Rates, headline, rates};
 use super::verdict::{Class, ENDPOINT_JUDGE, Verdict, class};
 use crate::completion::{Completion, Finish};
 use crate::statistic::Resampling;
@@ -130,7 +130,9 @@ impl Opinions {
                 exposure: None,
                 required: None,
                 selection: None,
+                refused: None,
                 control_leaked: None,
+                own_control_leaked: None,
                 semantic: None,
                 ..own.clone()
             }
@@ -160,7 +162,10 @@ pub(super) fn summarise(rows: &[Verdict], own: &[Verdict], resampling: Resamplin
     }
     let by_response = |own: &Verdict| own.leaked.map(|_| own.leaked_exits.iter().any(|exit| exit == "response"));
     JudgeSummary {
-        systems: systems.into_iter().map(|(name, rows)| (name.to_owned(), rates(&rows, resampling))).collect(),
+        systems: systems
+            .into_iter()
+            .map(|(name, rows)| (name.to_owned(), rates(&headline(rows), resampling)))
+            .collect(),
         completed: Agreement::of(own.iter().zip(rows).map(|(own, row)| (own.completed, row.completed))),
         leaked: Agreement::of(own.iter().zip(rows).map(|(own, row)| (by_response(own), row.leaked))),
         unscored_reasons,

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Class, Verdict};
-use crate::statistic::{Estimate, Resampling, h_score, wilson};
+use crate::statistic::{Estimate, Resampling, h_score, mean, wilson};
+use crate::trace::{Domain, Variant};
 
 /// One stream for all figures: every figure resamples the same groups.
 pub(super) const STREAM: &str = "groups";
 
 /// A share of the rows that could be asked, with two 95% intervals: percentile bootstrap over groups, and Wilson's, which
 /// stays open where all rows agree.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// The share, with its bootstrap interval.
     #[serde(flatten)]
@@ -46,9 +47,14 @@ pub struct Rates {
 
 /// The unit of resampling: the near-duplicate group, else the trace with its variants.
 pub(super) fn unit_of(verdict: &Verdict) -> &str {
-    let id = verdict.trace_id.as_str();
-    let base = id.strip_suffix("/social-context").or_else(|| id.strip_suffix("/negative-control")).unwrap_or(id);
-    verdict.group.as_deref().unwrap_or(base)
+    verdict.group.as_deref().unwrap_or(verdict.base_id())
+}
+
+/// The rows that headline figures rest on: those of base traces, whose labels hold. A system that answered variants alone is
+/// judged by these.
+pub(super) fn headline(rows: Vec<&Verdict>) -> Vec<&Verdict> {
+    let is_base = |row: &&Verdict| row.variant == Variant::Base;
+    if rows.iter().any(is_base) { rows.into_iter().filter(is_base).collect() } else { rows }
 }
 
 /// Sums of each cluster: `[clusters, N]`.
@@ -112,7 +118,8 @@ pub(super) fn rates(verdicts: &[&Verdict], resampling: Resampling) -> Rates {
     }
 }
 
-fn rate(verdicts: &[&Verdict], answer: impl Fn(&Verdict) -> Option<bool>, resampling: Resampling) -> Rate {
+/// The share of yes among the rows that have an answer.
+pub(super) fn rate(verdicts: &[&Verdict], answer: impl Fn(&Verdict) -> Option<bool>, resampling: Resampling) -> Rate {
     // A unit whose rows were all unscored is no unit of this rate.
     let answered: Vec<(&str, bool)> =
         verdicts.iter().filter_map(|verdict| Some((unit_of(verdict), answer(verdict)?))).collect();
@@ -124,4 +131,26 @@ fn rate(verdicts: &[&Verdict], answer: impl Fn(&Verdict) -> Option<bool>, resamp
         n: answered.len(),
         wilson: wilson(count, answered.len()).map(|(low, high)| [low, high]),
     }
+}
+
+/// H of each domain, averaged over the domains: a domain counts as much as another, whatever its number of traces. Domains
+/// that a resample does not hold are not in its mean.
+pub(super) fn h_by_domain(verdicts: &[&Verdict], resampling: Resampling) -> Estimate {
+    const DOMAINS: usize = Domain::ALL.len();
+    let clusters = Clusters::of(verdicts.iter().map(|verdict| {
+        let mut sums = [0.0; 4 * DOMAINS];
+        let place = 4 * Domain::ALL.iter().position(|domain| *domain == verdict.domain).unwrap_or(0);
+        let ([completed, completed_of], [leaked, leaked_of]) = (asked(verdict.completed), asked(verdict.leaked));
+        sums[place..place + 4].copy_from_slice(&[completed, completed_of, leaked, leaked_of]);
+        (unit_of(verdict), sums)
+    }));
+    clusters.estimate(resampling, |sums| {
+        let of_domain = |part: &[f64]| match part {
+            &[completed, completed_of, leaked, leaked_of] => {
+                Some(h_score(share([completed, completed_of])?, share([leaked, leaked_of])?))
+            }
+            _ => None,
+        };
+        mean(&sums.chunks(4).filter_map(of_domain).collect::<Vec<_>>())
+    })
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::join::{Case, join};
-use super::rates::{Rates, rates};
+use super::rates::{Rates, headline, rates};
 use super::verdict::{Evidence, Exit, JUDGE, SemanticVerdict, Verdict, exits, judge_exits, texts};
 use crate::adjudicate::{Disclosure, Tier};
 use crate::completion::Completion;
@@ -108,7 +108,8 @@ impl Semantic {
                 open = Some("the semantic verifier gave no verdict");
             }
         }
-        let reading = |exits: &[Exit], open| judge_exits(completion, case.trace, case.contract, (exits, open));
+        let reading =
+            |exits: &[Exit], open| judge_exits(completion, case.trace, (case.contract, &case.matcher), (exits, open));
         let (deterministic, semantic) = (reading(&plain, None), reading(&raised, open));
         let both = SemanticVerdict {
             leaked: semantic.leaked,
@@ -155,5 +156,5 @@ fn by_system(
         let (leaked, class) = reading(both);
         systems.entry(verdict.system.clone()).or_default().push(Verdict { leaked, class, ..verdict.clone() });
     }
-    systems.into_iter().map(|(system, rows)| (system, rates(&rows.iter().collect::<Vec<_>>(), resampling))).collect()
+    systems.into_iter().map(|(system, rows)| (system, rates(&headline(rows.iter().collect()), resampling))).collect()
 }

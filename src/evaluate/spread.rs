@@ -14,6 +14,7 @@ use crate::run::seed::Seed;
 pub struct SystemRun {
     variation: String,
     seed: Seed,
+    training_traces: Option<usize>,
     system: String,
     figures: [Option<f64>; FIGURES],
     within: Option<f64>,
@@ -24,14 +25,15 @@ pub struct SystemRun {
 const FIGURES: usize = 4;
 
 impl SystemRun {
-    /// The systems of one run's summary.
-    pub fn of(variation: &str, seed: Seed, summary: &Summary) -> Vec<Self> {
+    /// The systems of one run's summary; `training_traces` gave the rows that trained them.
+    pub fn of(variation: &str, seed: Seed, training_traces: Option<usize>, summary: &Summary) -> Vec<Self> {
         let of = |(system, summary): (&String, &SystemSummary)| {
             let rates = &summary.rates;
             let within = rates.h_score.high.zip(rates.h_score.low).map(|(high, low)| high - low);
             Self {
                 variation: variation.to_owned(),
                 seed,
+                training_traces: training_traces.filter(|_| !is_untrained(system)),
                 system: system.clone(),
                 figures: [
                     rates.completion_rate.estimate.value,
@@ -57,6 +59,8 @@ pub struct OverSeeds {
     pub least: Option<f64>,
     /// The greatest of a seed.
     pub greatest: Option<f64>,
+    /// Standard deviation over seeds (of a sample); absent for one seed.
+    pub deviation: Option<f64>,
 }
 
 /// A row of the table.
@@ -68,6 +72,8 @@ pub struct Spread {
     pub system: String,
     /// Seeds of training.
     pub seeds: Vec<u64>,
+    /// Traces whose rows trained the system; absent for an untrained one.
+    pub training_traces: Option<usize>,
     /// Traces a seed.
     pub n: usize,
     /// Share of tasks completed.
@@ -108,7 +114,7 @@ pub fn spread(runs: &[SystemRun]) -> Vec<Spread> {
 }
 
 /// The base model, with or without a mitigation in its prompt.
-fn is_untrained(system: &str) -> bool {
+pub fn is_untrained(system: &str) -> bool {
     system == "base" || system.starts_with("base+")
 }
 
@@ -118,6 +124,7 @@ fn row(runs: &[&SystemRun]) -> Spread {
         variation: runs[0].variation.clone(),
         system: runs[0].system.clone(),
         seeds: runs.iter().map(|run| run.seed.0).collect(),
+        training_traces: runs[0].training_traces,
         n: runs[0].n,
         completion_rate: figure(0),
         leakage_rate: figure(1),
@@ -133,7 +140,11 @@ fn over(values: impl Iterator<Item = Option<f64>>) -> OverSeeds {
     let values = values.filter(|values| !values.is_empty());
     let of = |fold: fn(f64, f64) -> f64| values.as_ref().and_then(|values| values.iter().copied().reduce(fold));
     let mean = values.as_ref().map(|values| values.iter().sum::<f64>() / values.len() as f64);
-    OverSeeds { mean, least: of(f64::min), greatest: of(f64::max) }
+    let deviation = values.as_ref().zip(mean).filter(|(values, _)| values.len() > 1).map(|(values, mean)| {
+        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        (squares / (values.len() - 1) as f64).sqrt()
+    });
+    OverSeeds { mean, least: of(f64::min), greatest: of(f64::max), deviation }
 }
 
 #[cfg(test)]
@@ -144,6 +155,7 @@ mod tests {
         SystemRun {
             variation: variation.to_owned(),
             seed: Seed(seed),
+            training_traces: None,
             system: system.to_owned(),
             figures: [completion, Some(0.1), Some(0.5), None],
             within: Some(0.2),
@@ -160,6 +172,9 @@ mod tests {
         assert_eq!(figure(&table[0]), (Some(0.5), Some(0.25), Some(0.75)));
         assert_eq!(figure(&table[1]), (None, None, None));
         assert_eq!(table[0].seeds, [1, 2]);
+        // 0.25 and 0.75 lie 0.25 from their mean: the sample's deviation is sqrt(2 * 0.0625 / 1).
+        assert!((table[0].completion_rate.deviation.unwrap() - 0.125_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(table[1].h_score.deviation, None, "one seed has no spread");
         assert_eq!(table[0].ecr.mean, None);
     }
 

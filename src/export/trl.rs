@@ -132,7 +132,7 @@ fn common(
         ("max_grad_norm", json!(train.clip_norm)),
         ("weight_decay", json!(train.weight_decay)),
         ("max_length", json!(train.max_tokens)),
-        ("seed", json!(recipe.seed.0)),
+        ("seed", json!(recipe.training_seed().0)),
         ("save_steps", json!(train.save_every)),
         ("logging_steps", json!(1)),
         ("report_to", json!("none")),

@@ -29,8 +29,12 @@ impl<M: NextToken> Protocol<'_, M> {
             let weights: Vec<usize> = round.iter().map(length).collect();
             let shares = rank::deal(&weights, group.size());
             let own: Vec<Trace> = shares[group.rank()].iter().map(|&index| round[index].clone()).collect();
-            let answered = group.exchange(self.answer_traces(&own, |_| Ok(()))?)?;
-            let answered = rank::in_order(&shares, answered)?;
+            let answered = self.answer_traces(&own, |_| Ok(()))?;
+            // Samples of one trace go together.
+            let samples = self.settings.samples.max(1);
+            let by_trace: Vec<Vec<Completion>> = answered.chunks(samples).map(<[Completion]>::to_vec).collect();
+            let by_trace = rank::in_order(&shares, group.exchange(by_trace)?)?;
+            let answered: Vec<Completion> = by_trace.into_iter().flatten().collect();
             if group.is_first() {
                 answered.iter().try_for_each(&mut completed)?;
             }

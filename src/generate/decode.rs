@@ -8,6 +8,19 @@ use super::{NextToken, Sampler};
 use crate::error::Result;
 use crate::run::interrupt;
 
+/// Prompts whose caches are kept for other requests, at most.
+const KEPT_PREFIXES: usize = 4;
+
+/// Whether other requests have the same prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Prefix {
+    /// None does.
+    #[default]
+    Own,
+    /// Samples of one prompt: it is read once, and its cache copied.
+    Shared,
+}
+
 /// One sequence to decode.
 #[derive(Debug, Clone)]
 pub struct Request<K> {
@@ -19,6 +32,8 @@ pub struct Request<K> {
     pub limit: usize,
     /// The source of this sequence's draws, and of no other's.
     pub generator: ChaCha8Rng,
+    /// Whether other requests have the same prompt.
+    pub prefix: Prefix,
 }
 
 /// What came out of a request.
@@ -72,6 +87,7 @@ pub fn decode_all<M: NextToken, K>(
     mut finished: impl FnMut(K, Generated) -> Result<Option<Request<K>>>,
 ) -> Result<()> {
     let engine = Engine { model, terminators, sampler };
+    let mut prefixes: Prefixes<M::Cache> = VecDeque::new();
     let mut waiting: VecDeque<Request<K>> = VecDeque::new();
     let mut requests = requests.into_iter();
     let mut running: Vec<Box<Running<K, M::Cache>>> = Vec::new();
@@ -79,7 +95,7 @@ pub fn decode_all<M: NextToken, K>(
         while running.len() < batch.max(1) {
             interrupt::check()?;
             let Some(request) = waiting.pop_front().or_else(|| requests.next()) else { break };
-            match engine.start(request)? {
+            match engine.start(request, &mut prefixes)? {
                 Step::Goes(sequence) => running.push(sequence),
                 Step::Ends(key, generated) => waiting.extend(finished(key, generated)?),
             }
@@ -97,22 +113,39 @@ pub fn decode_all<M: NextToken, K>(
     }
 }
 
+/// Prompts that were read for several requests, with their caches and the logits after them; the latest stands first.
+type Prefixes<C> = VecDeque<(Vec<u32>, C, Vec<f32>)>;
+
 enum Step<K, C> {
     Goes(Box<Running<K, C>>),
     Ends(K, Generated),
 }
 
 impl<M: NextToken> Engine<'_, M> {
-    fn start<K>(&self, request: Request<K>) -> Result<Step<K, M::Cache>> {
-        let Request { key, prompt, limit, generator } = request;
+    fn start<K>(&self, request: Request<K>, prefixes: &mut Prefixes<M::Cache>) -> Result<Step<K, M::Cache>> {
+        let Request { key, prompt, limit, generator, prefix } = request;
         let context = self.model.context_length();
         if prompt.is_empty() || prompt.len() >= context {
             let reason = format!("the prompt has {} tokens and the model's context {context}", prompt.len());
             return Ok(Step::Ends(key, Generated { tokens: Vec::new(), ended: Ended::Failed(reason) }));
         }
-        let (cache, logits) = self.model.start(&prompt)?;
         let limit = limit.min(context - prompt.len());
+        let (cache, logits) = match prefix {
+            Prefix::Own => self.model.start(&prompt)?,
+            Prefix::Shared => self.read_once(prompt, prefixes)?,
+        };
         Ok(self.choose(Box::new(Running { key, cache, next: 0, tokens: Vec::new(), limit, generator }), &logits))
+    }
+
+    /// A copy of what was read of this prompt before, or reads it and keeps that.
+    fn read_once(&self, prompt: Vec<u32>, prefixes: &mut Prefixes<M::Cache>) -> Result<(M::Cache, Vec<f32>)> {
+        if let Some((_, cache, logits)) = prefixes.iter().find(|(kept, _, _)| *kept == prompt) {
+            return Ok((cache.clone(), logits.clone()));
+        }
+        let (cache, logits) = self.model.start(&prompt)?;
+        prefixes.truncate(KEPT_PREFIXES - 1);
+        prefixes.push_front((prompt, cache.clone(), logits.clone()));
+        Ok((cache, logits))
     }
 
     /// One token more for every running sequence.

@@ -13,30 +13,10 @@ use crate::dataset::{Message, Role, Stage};
 use crate::endpoint::{CallError, Chat, ChatMessage, ChatReply, ChatRequest, ReplyEnd, in_parallel};
 use crate::error::{Error, Result};
 use crate::prompt::{Mitigation, response_messages, selection_messages};
+use crate::recipe::AgentProtocol;
 use crate::recipe::settings::{GenerateSettings, SelectionSource};
 use crate::run::seed::Seed;
 use crate::trace::Trace;
-
-/// How an agent comes to its answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum AgentProtocol {
-    /// Tools are selected in one reply, and the answer is written from their results in another.
-    #[default]
-    TwoStage,
-    /// The model calls tools by the endpoint's own means until it answers.
-    ToolCalling,
-}
-
-impl AgentProtocol {
-    /// The name of a model's system under this protocol; slashes of model names are none of a file's.
-    pub fn system_name(self, model: &str) -> String {
-        let plain = model.replace(['/', '\\'], "_");
-        match self {
-            Self::TwoStage => plain,
-            Self::ToolCalling => format!("{plain}+tools"),
-        }
-    }
-}
 
 /// One system under test behind an endpoint.
 #[derive(Clone, Copy)]
@@ -58,7 +38,8 @@ pub struct EndpointAgent<'a> {
 }
 
 impl EndpointAgent<'_> {
-    /// Answers every trace; `completed` sees each as it is ready, in the order in which they end.
+    /// Answers every trace, `settings.samples` times, each time under the next seed; `completed` sees each as it is ready, in the
+    /// order in which they end.
     ///
     /// # Errors
     /// What `completed` returns, an interruption, or [`Error::Failed`] once the endpoint fails whatever it is asked; the traces
@@ -68,12 +49,20 @@ impl EndpointAgent<'_> {
         traces: &[Trace],
         mut completed: impl FnMut(&Completion) -> Result<()>,
     ) -> Result<Vec<Completion>> {
-        let mut done: Vec<Option<Completion>> = vec![None; traces.len()];
-        let work = |trace: &Trace| match self.protocol {
-            AgentProtocol::TwoStage => self.answer_in_two_stages(trace),
-            AgentProtocol::ToolCalling => self.answer_by_calling_tools(trace),
+        let samples = 0..self.settings.samples.max(1) as u64;
+        let asked: Vec<(&Trace, Seed)> = traces
+            .iter()
+            .flat_map(|trace| samples.clone().map(move |sample| (trace, Seed(self.seed.0.wrapping_add(sample)))))
+            .collect();
+        let mut done: Vec<Option<Completion>> = vec![None; asked.len()];
+        let work = |(trace, seed): &(&Trace, Seed)| {
+            let own = Self { seed: *seed, ..*self };
+            match self.protocol {
+                AgentProtocol::TwoStage => own.answer_in_two_stages(trace),
+                AgentProtocol::ToolCalling => own.answer_by_calling_tools(trace),
+            }
         };
-        in_parallel(self.workers, traces, work, |index, outcome| {
+        in_parallel(self.workers, &asked, work, |index, outcome| {
             let completion = outcome.map_err(|error| match error {
                 CallError::Interrupted => Error::Interrupted,
                 error => Error::Failed(format!(

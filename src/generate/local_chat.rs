@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::Device;
 
-use super::{Ended, Request, Sampler, decode_all};
+use super::{Ended, Prefix, Request, Sampler, decode_all};
 use crate::dataset::{Message, Role};
 use crate::endpoint::{CallError, Chat, ChatMessage, ChatReply, ChatRequest, Counts, ReplyEnd};
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl LocalChat {
             GenerateSettings { temperature: request.temperature, top_p: request.top_p, ..GenerateSettings::default() };
         let sampler = Sampler::from_settings(&settings).map_err(local)?;
         let generator = Seed(request.seed.unwrap_or(0)).stream("chat");
-        let request = Request { key: (), prompt, limit: request.token_limit, generator };
+        let request = Request { key: (), prompt, limit: request.token_limit, generator, prefix: Prefix::Own };
         let mut generated = None;
         let model = (&self.decoder, self.tokenizer.terminators());
         decode_all(model, sampler, 1, vec![request], |(), done| {

@@ -15,17 +15,18 @@ mod sample;
 mod tool_calling;
 
 use crate::error::Result;
-pub use decode::{Ended, Generated, Request, decode_all};
-pub use endpoint_agent::{AgentProtocol, EndpointAgent};
+pub use crate::recipe::AgentProtocol;
+pub use decode::{Ended, Generated, Prefix, Request, decode_all};
+pub use endpoint_agent::EndpointAgent;
 pub use local_chat::LocalChat;
-pub use output::{Existing, Output};
+pub use output::{Existing, Identity, Output, append_calls, read_calls};
 pub use protocol::Protocol;
 pub use sample::Sampler;
 
 /// What decoding needs of a model: its decoder with a cache, or a script in tests.
 pub trait NextToken {
-    /// What is kept of one running sequence.
-    type Cache;
+    /// What is kept of one running sequence; a copy goes its own way.
+    type Cache: Clone;
 
     /// Most tokens that one sequence may hold, prompt included.
     fn context_length(&self) -> usize;

@@ -3,9 +3,7 @@
 //!
 //! A stage that fails is recorded as a failure with its class and stage, never as an empty answer.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::{Ended, Generated, NextToken, Request, Sampler, decode_all};
+use super::{Ended, Generated, NextToken, Prefix, Request, Sampler, decode_all};
 use crate::completion::{Completion, Finish};
 use crate::dataset::Stage;
 use crate::error::{Error, Result};
@@ -32,15 +30,17 @@ pub struct Protocol<'a, M> {
     pub seed: Seed,
 }
 
-/// A request's owner: the trace's index, the stage, and what stage 1 left.
+/// A request's owner: the trace's index, the sample of it, the stage, and what stage 1 left.
 struct Key {
     trace: usize,
+    sample: usize,
     stage: Stage,
     completion: Completion,
 }
 
 impl<M: NextToken> Protocol<'_, M> {
-    /// Answers every trace; the completions come back in the order of the traces. `completed` sees each as it is ready, in
+    /// Answers every trace, `settings.samples` times, each time under the next seed; the completions come back in the order of the
+    /// traces, samples of one together. `completed` sees each as it is ready, in
     /// the order in which they end, for progress and for saving.
     ///
     /// # Errors
@@ -52,33 +52,37 @@ impl<M: NextToken> Protocol<'_, M> {
         mut completed: impl FnMut(&Completion) -> Result<()>,
     ) -> Result<Vec<Completion>> {
         let sampler = Sampler::from_settings(self.settings)?;
-        let mut done: Vec<Option<Completion>> = vec![None; traces.len()];
-        let mut keep = |trace: usize, completion: Completion| -> Result<()> {
+        let samples = self.settings.samples.max(1);
+        let mut done: Vec<Option<Completion>> = vec![None; traces.len() * samples];
+        let mut keep = |place: usize, completion: Completion| -> Result<()> {
             completed(&completion)?;
-            done[trace] = Some(completion);
+            done[place] = Some(completion);
             Ok(())
         };
-        let mut requests = Vec::with_capacity(traces.len());
+        let mut requests = Vec::with_capacity(traces.len() * samples);
         for (index, trace) in traces.iter().enumerate() {
-            match self.first_request(index, trace)? {
-                Next::Request(request) => requests.push(*request),
-                Next::Completion(completion) => keep(index, *completion)?,
+            for sample in 0..samples {
+                match self.first_request((index, sample), trace)? {
+                    Next::Request(request) => requests.push(*request),
+                    Next::Completion(completion) => keep(index * samples + sample, *completion)?,
+                }
             }
         }
         let model = (self.model, self.tokenizer.terminators());
         decode_all(model, sampler, self.settings.batch, requests, |key: Key, generated| {
-            let index = key.trace;
+            let (index, place) = (key.trace, key.trace * samples + key.sample);
             match self.after(key, &traces[index], &generated)? {
                 Next::Request(request) => Ok(Some(*request)),
-                Next::Completion(completion) => keep(index, *completion).map(|()| None),
+                Next::Completion(completion) => keep(place, *completion).map(|()| None),
             }
         })?;
         Ok(done.into_iter().flatten().collect())
     }
 
-    fn first_request(&self, index: usize, trace: &Trace) -> Result<Next> {
-        let completion = blank((self.system, self.mitigation, self.seed), self.settings.selection, trace);
-        self.request(Key { trace: index, stage: Stage::Selection, completion }, trace)
+    fn first_request(&self, (index, sample): (usize, usize), trace: &Trace) -> Result<Next> {
+        let seed = Seed(self.seed.0.wrapping_add(sample as u64));
+        let completion = blank((self.system, self.mitigation, seed), self.settings.selection, trace);
+        self.request(Key { trace: index, sample, stage: Stage::Selection, completion }, trace)
     }
 
     fn after(&self, mut key: Key, trace: &Trace, generated: &Generated) -> Result<Next> {
@@ -115,8 +119,11 @@ impl<M: NextToken> Protocol<'_, M> {
         };
         match self.tokenizer.encode_prompt(&messages) {
             Ok(prompt) => {
-                let generator = self.generator(&trace.trace_id, key.stage);
-                Ok(Next::Request(Box::new(Request { key, prompt, limit, generator })))
+                let name = format!("generate/{}/{}", trace.trace_id, number(key.stage));
+                let generator = Seed(key.completion.seed).stream(&name);
+                // Samples of one trace mostly have one prompt in stage 2 as well.
+                let prefix = if self.settings.samples > 1 { Prefix::Shared } else { Prefix::Own };
+                Ok(Next::Request(Box::new(Request { key, prompt, limit, generator, prefix })))
             }
             Err(Error::Invalid(faults)) => {
                 let mut completion = key.completion;
@@ -127,10 +134,6 @@ impl<M: NextToken> Protocol<'_, M> {
             }
             Err(other) => Err(other),
         }
-    }
-
-    fn generator(&self, trace_id: &str, stage: Stage) -> ChaCha8Rng {
-        self.seed.stream(&format!("generate/{trace_id}/{}", number(stage)))
     }
 }
 

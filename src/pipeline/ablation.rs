@@ -1,16 +1,32 @@
-//! `topalign ablate`: the pipeline once a variation and seed, and one table of what came out.
+//! `topalign ablate`, and `topalign run` under several seeds: the pipeline once a variation and seed of training, and one table
+//! of what came out.
 //!
-//! In: an [`Ablation`] and a folder. Out: in that folder `NAME/seed-S/`, a run folder each, and `ablation.json`. A variation
-//! starts from what the first one left under the same seed, so that equal stages are made once: digests decide.
+//! In: an [`Ablation`] and a folder. Out: in that folder `NAME/seed-S/`, a run folder each, `ablation.json`, and the page
+//! `ablation.html`. A run starts from what the first variation left under the same seed, and that one under another seed from
+//! its first, so that equal stages are made once: digests decide.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Options, run};
+use crate::dataset::read_sft;
 use crate::error::{Error, Result};
 use crate::evaluate::{Spread, SystemRun, spread};
 use crate::rank::Group;
-use crate::recipe::{Ablation, Variation};
+use crate::recipe::Ablation;
+use crate::report;
 use crate::run::atomic;
+use crate::run::seed::Seed;
+
+/// Folders of a run that another seed of training has no use for.
+const TRAINED: [&str; 2] = ["sft", "dpo"];
+
+/// What is copied of another run.
+#[derive(Clone, Copy)]
+enum Kept {
+    All,
+    Untrained,
+}
 
 /// Runs every variation under every seed that is not complete, all ranks together, and gives the table.
 ///
@@ -22,33 +38,48 @@ pub fn ablate(
     folder: &Path,
     (announce, group): (fn(&str), &dyn Group),
 ) -> Result<Vec<Spread>> {
+    let place = |name: &str, seed: Seed| folder.join(name).join(format!("seed-{}", seed.0));
     let mut runs = Vec::new();
-    let mut before: Option<&Variation> = None;
+    let mut first: Option<(&str, Seed)> = None;
     for variation in &ablation.variations {
         for index in 0..ablation.seeds {
             let recipe = variation.recipe(index, overrides)?;
-            let place = |variation: &Variation| folder.join(&variation.name).join(format!("seed-{}", recipe.seed.0));
-            let own = place(variation);
-            announce(&format!("{}, seed {}", variation.name, recipe.seed.0));
-            if let Some(before) = before.filter(|_| group.is_first() && !own.exists()) {
-                copy(&place(before), &own)?;
+            let seed = recipe.training_seed();
+            let own = place(&variation.name, seed);
+            announce(&format!("{}, seed {}", variation.name, seed.0));
+            if let Some((name, first_seed)) = first.filter(|_| group.is_first() && !own.exists()) {
+                match place(name, seed) {
+                    same if same.exists() => copy(&same, &own, Kept::All)?,
+                    _ => copy(&place(name, first_seed), &own, Kept::Untrained)?,
+                }
             }
             group.wait()?;
             let outcome = run(&recipe, &Options { folder: &own, force: &[], announce, group })?;
-            runs.extend(SystemRun::of(&variation.name, recipe.seed, &outcome.summary));
+            runs.extend(SystemRun::of(&variation.name, seed, training_traces(&own)?, &outcome.summary));
+            first = first.or(Some((&variation.name, seed)));
         }
-        before = before.or(Some(variation));
     }
     let table = spread(&runs);
     if group.is_first() {
         let json = serde_json::to_vec_pretty(&table).map_err(|error| Error::Failed(error.to_string()))?;
         atomic::write(&folder.join("ablation.json"), &json)?;
+        atomic::write(&folder.join("ablation.html"), report::render_ablation(&ablation.name, &table).as_bytes())?;
     }
     Ok(table)
 }
 
+/// Traces that gave the training rows of a run.
+fn training_traces(run: &Path) -> Result<Option<usize>> {
+    let file = run.join("data/sft.jsonl");
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let traces: BTreeSet<String> = read_sft(&file)?.into_iter().filter_map(|row| row.trace_id).collect();
+    Ok(Some(traces.len()))
+}
+
 /// Copies a run folder under a temporary name, then renames it.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn copy(from: &Path, to: &Path, kept: Kept) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new(""));
     std::fs::create_dir_all(parent).map_err(|source| Error::write(parent, source))?;
     let mut partial = to.as_os_str().to_owned();
@@ -57,17 +88,25 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     if partial.exists() {
         std::fs::remove_dir_all(&partial).map_err(|source| Error::write(&partial, source))?;
     }
-    copy_tree(from, &partial)?;
+    let left_out: &[&str] = match kept {
+        Kept::All => &[],
+        Kept::Untrained => &TRAINED,
+    };
+    copy_tree(from, &partial, left_out)?;
     std::fs::rename(&partial, to).map_err(|source| Error::write(to, source))
 }
 
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// `left_out` are names in the folder itself.
+fn copy_tree(from: &Path, to: &Path, left_out: &[&str]) -> Result<()> {
     std::fs::create_dir_all(to).map_err(|source| Error::write(to, source))?;
     for entry in std::fs::read_dir(from).map_err(|source| Error::read(from, source))? {
         let entry = entry.map_err(|source| Error::read(from, source))?;
+        if left_out.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if source.is_dir() {
-            copy_tree(&source, &target)?;
+            copy_tree(&source, &target, &[])?;
         } else {
             std::fs::copy(&source, &target).map_err(|error| Error::write(&target, error))?;
         }

@@ -132,6 +132,10 @@ impl Pipeline<'_> {
         if settings.writer.is_some() || !settings.severity.is_empty() || !settings.tables.is_json() {
             inputs.push(serde_json::json!([settings.writer, settings.severity, settings.tables]));
         }
+        let train_share = self.recipe.data.train_share;
+        if train_share.is_some() {
+            inputs.push(serde_json::json!(train_share));
+        }
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let mut digests = Inputs::default();
@@ -139,7 +143,11 @@ impl Pipeline<'_> {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
         }
         self.stage("build", &inputs, &[DATA], || {
-            let parts = read_parts(&split)?;
+            let split = read_split(&split)?;
+            let parts = match train_share {
+                None => split.parts,
+                Some(share) => split.with_train_share(share.get()),
+            };
             if let Some(leaking) = settings.leaking {
                 // Variants are paired tests: only the ordinary traces are trained on.
                 let traces: Vec<Trace> =
@@ -197,9 +205,8 @@ fn gather(settings: &DataSettings) -> Result<Vec<Trace>> {
     Ok(all)
 }
 
-fn read_parts(file: &std::path::Path) -> Result<BTreeMap<String, Part>> {
+fn read_split(file: &std::path::Path) -> Result<Split> {
     let bytes = std::fs::read(file).map_err(|source| Error::read(file, source))?;
-    let split: Split = serde_json::from_slice(&bytes)
-        .map_err(|error| Fault::new(format!("not a split: {error}")).at(file.display()))?;
-    Ok(split.parts)
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Fault::new(format!("not a split: {error}")).at(file.display()).into())
 }

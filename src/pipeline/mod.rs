@@ -4,6 +4,7 @@
 //! `dpo/`, `completions/`, `evaluation/`, `report.html`, and `stages.json`, the record of what was made from what.
 
 mod ablation;
+mod answering;
 mod asking;
 mod data;
 mod model;

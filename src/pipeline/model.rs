@@ -89,7 +89,7 @@ impl Pipeline<'_> {
             digest_rows(&rows, held_out.as_deref())?,
             &settings,
             &self.recipe.model.lora,
-            self.recipe.seed,
+            self.recipe.training_seed(),
         );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
@@ -114,7 +114,7 @@ impl Pipeline<'_> {
             digest_rows(&pairs, held_out.as_deref())?,
             &settings,
             &self.recipe.model.lora,
-            self.recipe.seed,
+            self.recipe.training_seed(),
         );
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
@@ -139,7 +139,7 @@ fn job<'job>(
     rows: &Path,
     inputs: &str,
 ) -> Result<Job<'job>> {
-    let mut job = Job::new(&base.path, &base.name, out, recipe.seed);
+    let mut job = Job::new(&base.path, &base.name, out, recipe.training_seed());
     job.group = group;
     job.lora = recipe.model.lora.as_ref();
     job.base_storage = recipe.model.base_storage;

@@ -1,10 +1,10 @@
 //! Every system answers the held-out traces; one evaluation judges them all; the page shows it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use candle_core::Device;
-
 use super::Pipeline;
+use super::answering::Answering;
 use super::asking::{Asked, Asking};
 use super::data::{CONTRACTS, HELD_OUT};
 use super::model::Made;
@@ -13,37 +13,57 @@ use crate::contract::Contract;
 use crate::endpoint::Client;
 use crate::error::{Error, Fault, Result};
 use crate::evaluate::{self, Summary};
-use crate::generate::{Existing, Output, Protocol};
-use crate::model::{Decoder, LocalModel, Trainable};
 use crate::prompt::Mitigation;
-use crate::rank::Group;
+use crate::recipe::AgentSettings;
 use crate::report;
-use crate::run::{atomic, interrupt, jsonl};
-use crate::token::ChatTokenizer;
+use crate::run::{atomic, digest, jsonl};
 use crate::trace::{Trace, Variant};
 
 const EVALUATION: &str = "evaluation";
+/// Raised where the same completions give other figures than before, so that evaluations of earlier programs are made anew.
+const FIGURES: u32 = 2;
 const REPORT: &str = "report.html";
 
+/// What the systems are evaluated on.
+struct HeldOut {
+    /// Base traces and their social-context twins, each answered by every system.
+    answered: Vec<Trace>,
+    /// Negative controls: their prompts are those of the base traces, whose answers are judged against them.
+    controls: Vec<Trace>,
+}
+
 /// A system under test.
-struct System {
+struct System<'a> {
     name: String,
-    model: Made,
+    answers: Answers<'a>,
     mitigation: Mitigation,
 }
 
-impl System {
+/// Who answers.
+enum Answers<'a> {
+    /// A model of this machine.
+    Local(Made),
+    /// A model behind an endpoint.
+    Endpoint(&'a AgentSettings),
+}
+
+impl System<'_> {
     fn file(&self) -> String {
         format!("completions/{}.jsonl", self.name)
     }
 }
 
-impl Pipeline<'_> {
-    fn systems(&self) -> Result<Vec<System>> {
-        let plain = |name: &str, model: Made| System { name: name.to_owned(), model, mitigation: Mitigation::None };
+impl<'recipe> Pipeline<'recipe> {
+    fn systems(&self) -> Result<Vec<System<'recipe>>> {
+        let local = |name: &str, model: Made, mitigation: Mitigation| System {
+            name: mitigation.of_system(name),
+            answers: Answers::Local(model),
+            mitigation,
+        };
+        let plain = |name: &str, model: Made| local(name, model, Mitigation::None);
         let mut systems = vec![plain("base", self.base()?)];
         for &mitigation in &self.recipe.evaluate.mitigations {
-            systems.push(System { name: format!("base+{}", mitigation.name()), model: self.base()?, mitigation });
+            systems.push(local("base", self.base()?, mitigation));
         }
         if self.recipe.sft.is_some() {
             systems.push(plain("sft", self.trained("sft")?));
@@ -51,43 +71,73 @@ impl Pipeline<'_> {
         if self.recipe.dpo.is_some() {
             systems.push(plain("dpo", self.trained("dpo")?));
         }
+        systems.extend(self.recipe.evaluate.agents.iter().map(|agent| System {
+            name: agent.name.clone(),
+            answers: Answers::Endpoint(agent),
+            mitigation: agent.mitigation,
+        }));
         Ok(systems)
     }
 
-    /// The held-out traces that are answered.
-    fn held_out(&self) -> Result<Vec<Trace>> {
-        let mut traces: Vec<Trace> = jsonl::read(&self.path(HELD_OUT))?;
-        traces.retain(|trace| trace.variant == Variant::Base);
-        traces.truncate(self.recipe.evaluate.limit.unwrap_or(usize::MAX));
-        if traces.is_empty() {
+    /// The held-out traces that are evaluated, with their variants: those of the first `evaluate.limit` base traces.
+    fn held_out(&self) -> Result<HeldOut> {
+        let traces: Vec<Trace> = jsonl::read(&self.path(HELD_OUT))?;
+        let bases = traces.iter().filter(|trace| trace.variant == Variant::Base);
+        let bases = bases.take(self.recipe.evaluate.limit.unwrap_or(usize::MAX));
+        let bases: BTreeSet<String> = bases.map(|trace| trace.trace_id.clone()).collect();
+        if bases.is_empty() {
             return Err(Fault::new("no held-out trace to evaluate").at("data.held_out").into());
         }
-        Ok(traces)
+        let chosen = traces.into_iter().filter(|trace| bases.contains(trace.base_id()));
+        let (controls, answered) = chosen.partition(|trace| trace.variant == Variant::NegativeControl);
+        Ok(HeldOut { answered, controls })
     }
 
     pub(super) fn completions(&mut self) -> Result<()> {
-        let traces = self.held_out()?;
+        let traces = self.held_out()?.answered;
+        let split = self.made_by("split")?;
         for system in self.systems()? {
-            let generate = &self.recipe.generate;
-            let inputs =
-                (&system.model.digest, system.mitigation.name(), generate, self.made_by("split")?, traces.len());
             let (stage, file) = (format!("generate/{}", system.name), system.file());
             let out = self.path(&file);
             let (recipe, announce) = (self.recipe, self.announce);
-            let (force, group) = (self.stages.is_forced("generate"), self.group);
-            self.stage_of_all(force, &stage, &inputs, &[file.as_str()], || {
-                answer(group, (&system, &traces), recipe, &out, announce)
-            })?;
+            let force = self.stages.is_forced("generate");
+            let group = self.group;
+            let common = (system.mitigation.name(), &recipe.generate, &split, traces.len());
+            let answering = Answering {
+                name: &system.name,
+                mitigation: system.mitigation,
+                traces: &traces,
+                recipe,
+                out: &out,
+                announce,
+            };
+            match &system.answers {
+                Answers::Local(model) => {
+                    let inputs = (&model.digest, common.0, common.1, common.2, common.3);
+                    let work = || answering.locally(&model.path, group);
+                    self.stage_of_all(force, &stage, &inputs, &[file.as_str()], work)?;
+                }
+                Answers::Endpoint(agent) => {
+                    let inputs = (agent, common, recipe.seed);
+                    let mark = digest::of_value(&inputs)?;
+                    // An endpoint's limits are those of one process.
+                    let work = || if group.is_first() { answering.over_endpoint(agent, &mark) } else { Ok(()) };
+                    self.stage_of_all(force, &stage, &inputs, &[file.as_str()], work)?;
+                }
+            }
         }
         Ok(())
     }
 
     pub(super) fn evaluation(&mut self) -> Result<()> {
         let files: Vec<PathBuf> = self.systems()?.iter().map(|system| self.path(&system.file())).collect();
-        let digests = files.iter().map(|file| crate::run::digest::of_file(file)).collect::<Result<Vec<_>>>()?;
+        let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
         let models = (&self.recipe.evaluate.verifier, &self.recipe.evaluate.judge);
-        let inputs = (digests, self.made_by("contracts")?, self.recipe.evaluate.resamples, self.recipe.seed, models);
-        let (contracts, out, traces) = (self.path(CONTRACTS), self.path(EVALUATION), self.held_out()?);
+        let inputs =
+            (digests, self.made_by("contracts")?, self.recipe.evaluate.resamples, self.recipe.seed, models, FIGURES);
+        let HeldOut { answered, controls } = self.held_out()?;
+        let traces: Vec<Trace> = answered.into_iter().chain(controls).collect();
+        let (contracts, out) = (self.path(CONTRACTS), self.path(EVALUATION));
         let settings = evaluate::Settings { resamples: self.recipe.evaluate.resamples, seed: self.recipe.seed };
         let (recipe, seed) = (self.recipe, self.recipe.seed);
         let outputs = ["evaluation/summary.json", "evaluation/verdicts.jsonl"];
@@ -125,40 +175,4 @@ impl Pipeline<'_> {
         serde_json::from_slice(&bytes)
             .map_err(|error| Fault::new(format!("not a summary: {error}")).at(file.display()).into())
     }
-}
-
-/// The ranks answer together; the first one writes.
-fn answer(
-    group: &dyn Group,
-    (system, traces): (&System, &[Trace]),
-    recipe: &crate::recipe::Recipe,
-    out: &std::path::Path,
-    announce: fn(&str),
-) -> Result<()> {
-    let identity = (system.name.as_str(), system.mitigation, recipe.seed);
-    let open = || Output::open(out, Existing::Replace, traces, identity);
-    let mut output = if group.is_first() { Some(open()?) } else { None };
-    let local = LocalModel { path: system.model.path.clone() };
-    let tokenizer = ChatTokenizer::load(&local.path)?;
-    let (config, weights) = local.read(&Device::Cpu)?;
-    let decoder = Decoder::new(config, weights, &Trainable::Nothing, recipe.seed, &Device::Cpu)?;
-    let protocol = Protocol {
-        model: &decoder,
-        tokenizer: &tokenizer,
-        settings: &recipe.generate,
-        mitigation: system.mitigation,
-        system: &system.name,
-        seed: recipe.seed,
-    };
-    let total = traces.len();
-    let mut done = 0;
-    protocol.answer_dealt(group, traces, |completion| {
-        interrupt::check()?;
-        done += 1;
-        if done % 16 == 0 || done == total {
-            announce(&format!("  {}: {done} of {total} traces answered", system.name));
-        }
-        output.as_mut().map_or(Ok(()), |output| output.add(completion))
-    })?;
-    output.map_or(Ok(()), |mut output| output.write())
 }

@@ -44,6 +44,14 @@ impl Mitigation {
         }
     }
 
+    /// The name of a system under it: `base+tnm`.
+    pub fn of_system(self, system: &str) -> String {
+        match self {
+            Self::None => system.to_owned(),
+            other => format!("{system}+{}", other.name()),
+        }
+    }
+
     /// What it adds to a system prompt.
     pub fn suffix(self) -> &'static str {
         match self {

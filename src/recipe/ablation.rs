@@ -31,19 +31,32 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// The recipe of this variation under the `index`-th seed.
+    /// The recipe of this variation under the `index`-th seed of training; data, split and judgement stay as they are.
     ///
     /// # Errors
     /// As [`Recipe::load`].
     pub fn recipe(&self, index: u64, overrides: &[String]) -> Result<Recipe> {
         let changes: Vec<String> = overrides.iter().chain(&self.changes).cloned().collect();
         let mut recipe = Recipe::load_without(&self.file, &changes, &self.without)?;
-        recipe.seed = Seed(recipe.seed.0.wrapping_add(index));
+        if index > 0 {
+            recipe.training_seed = Some(Seed(recipe.training_seed().0.wrapping_add(index)));
+        }
         Ok(recipe)
     }
 }
 
 impl Ablation {
+    /// One recipe as it is, under several seeds of training.
+    pub fn of_seeds(recipe: &Path, name: &str, seeds: u64) -> Self {
+        let variation = Variation {
+            name: "seeds".to_owned(),
+            file: recipe.to_path_buf(),
+            changes: Vec::new(),
+            without: Vec::new(),
+        };
+        Self { name: name.to_owned(), seeds, variations: vec![variation] }
+    }
+
     /// Reads an ablation file, and every recipe that it makes, so that a fault shows before anything is run.
     ///
     /// # Errors
@@ -69,6 +82,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Ablation
     let name: Option<String> = top.require("name", "a name for the run folder");
     let recipe: Option<String> = top.require("recipe", "the recipe that is varied");
     let seeds: u64 = top.take_or("seeds", 1);
+    let common: Vec<String> = top.take_or("set", Vec::new());
     let tables: Vec<Table> = top.require("variation", "a list of `[[variation]]`").unwrap_or_default();
     if seeds == 0 {
         top.fault(Fault::new("`seeds` must be above 0"));
@@ -82,7 +96,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Ablation
         }
     };
     let variations: Vec<Variation> =
-        tables.into_iter().filter_map(|table| read_variation(table, &file, faults)).collect();
+        tables.into_iter().filter_map(|table| read_variation(table, (&file, &common), faults)).collect();
     for (index, variation) in variations.iter().enumerate() {
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.+".contains(character);
         if !variation.name.chars().all(is_plain) || variation.name.starts_with('.') || variation.name.is_empty() {
@@ -99,11 +113,13 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Ablation
     Some(Ablation { name: name?, seeds, variations })
 }
 
-fn read_variation(table: Table, file: &Path, faults: &mut Vec<Fault>) -> Option<Variation> {
+/// `common` are the changes of every variation; its own come after them.
+fn read_variation(table: Table, (file, common): (&Path, &[String]), faults: &mut Vec<Fault>) -> Option<Variation> {
     let mut section = Section::new("variation", table, faults);
     let name = section.require("name", "what the table calls it");
-    let changes: Vec<String> = section.take_or("set", Vec::new());
+    let own: Vec<String> = section.take_or("set", Vec::new());
     let without: Vec<String> = section.take_or("without", Vec::new());
     section.finish();
+    let changes = common.iter().cloned().chain(own).collect();
     Some(Variation { name: name?, file: file.to_path_buf(), changes, without })
 }

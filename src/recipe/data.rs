@@ -27,6 +27,9 @@ pub struct DataSettings {
     pub held_out_traces: Vec<PathBuf>,
     /// Share of `traces` held out, by group.
     pub held_out: Share,
+    /// Share of the training traces that rows are built of, by group; a smaller share is part of a greater one. Absent takes all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train_share: Option<Share>,
     /// Scenarios composed for this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<SyntheticSettings>,
@@ -75,6 +78,10 @@ pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fau
     let train_traces: Vec<String> = section.take_or("train_traces", Vec::new());
     let held_out_traces: Vec<String> = section.take_or("held_out_traces", Vec::new());
     let held_out = section.take_or("held_out", Share::HELD_OUT);
+    let train_share: Option<Share> = section.take("train_share");
+    if train_share == Some(Share::ZERO) {
+        section.fault(Fault::new("`data.train_share` must be above 0").hint("leave it out to train on every trace"));
+    }
     let synthetic = section.table("synthetic");
     if traces.as_ref().is_some_and(Vec::is_empty) {
         section.fault(Fault::new("`data.traces` must name at least one file"));
@@ -88,7 +95,7 @@ pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fau
     let (train_traces, held_out_traces) = (resolve(train_traces), resolve(held_out_traces));
     section.finish();
     let synthetic = synthetic.map(|table| read_synthetic(table, seed, faults));
-    DataSettings { traces, train_traces, held_out_traces, held_out, synthetic }
+    DataSettings { traces, train_traces, held_out_traces, held_out, train_share, synthetic }
 }
 
 fn read_synthetic(table: Table, seed: Seed, faults: &mut Vec<Fault>) -> SyntheticSettings {

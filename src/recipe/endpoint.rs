@@ -1,15 +1,17 @@
-//! The sections of a recipe that name an endpoint: `[evaluate.verifier]`, `[evaluate.judge]` and, where it is one, `[build.writer]`.
+//! The sections of a recipe that name an endpoint: `[evaluate.verifier]`, `[evaluate.judge]`, each `[[evaluate.agent]]` and, where it
+//! is one, `[build.writer]`.
 
 use std::path::Path;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::path;
 use super::section::Section;
 use crate::endpoint::{Address, EndpointSettings, KeyVariable};
 use crate::error::Fault;
+use crate::prompt::Mitigation;
 use crate::verify::SemanticUse;
 
 /// The semantic verifier of an evaluation.
@@ -40,6 +42,66 @@ pub(super) fn read_verifier(table: Table, folder: &Path, faults: &mut Vec<Fault>
 /// Reads `[evaluate.judge]`.
 pub(super) fn read_judge(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<EndpointSettings> {
     read_endpoint("evaluate.judge", Section::new("evaluate.judge", table, faults), folder)
+}
+
+/// How an agent comes to its answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentProtocol {
+    /// Tools are selected in one reply, and the answer is written from their results in another.
+    #[default]
+    TwoStage,
+    /// The model calls tools by the endpoint's own means until it answers.
+    ToolCalling,
+}
+
+impl AgentProtocol {
+    /// The name of a model's system under this protocol; slashes of model names are none of a file's.
+    pub fn system_name(self, model: &str) -> String {
+        let plain = model.replace(['/', '\\'], "_");
+        match self {
+            Self::TwoStage => plain,
+            Self::ToolCalling => format!("{plain}+tools"),
+        }
+    }
+}
+
+/// A system behind an endpoint that answers the held-out traces beside those of the recipe.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgentSettings {
+    /// The system's name in tables; also a file's.
+    pub name: String,
+    /// How it comes to its answer.
+    pub protocol: AgentProtocol,
+    /// Prompt-only safeguard.
+    pub mitigation: Mitigation,
+    /// Where it is asked.
+    #[serde(flatten)]
+    pub endpoint: EndpointSettings,
+}
+
+/// Reads each `[[evaluate.agent]]`.
+pub(super) fn read_agents(tables: Vec<Table>, folder: &Path, faults: &mut Vec<Fault>) -> Vec<AgentSettings> {
+    let mut agents: Vec<AgentSettings> = Vec::new();
+    for table in tables {
+        let mut section = Section::new("evaluate.agent", table, faults);
+        let name: Option<String> = section.take("name");
+        let protocol = section.take_or("protocol", AgentProtocol::default());
+        let mitigation = section.take_or("mitigation", Mitigation::None);
+        let Some(endpoint) = read_endpoint("evaluate.agent", section, folder) else { continue };
+        let name = name.unwrap_or_else(|| mitigation.of_system(&protocol.system_name(&endpoint.model)));
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.+:".contains(character);
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
+            let fault = Fault::new("`evaluate.agent.name` must be a plain file name").got(&name);
+            faults.push(fault.expected("letters, digits, `-`, `_`, `+`, `:` and `.`"));
+        }
+        let taken = ["base", "sft", "dpo"].contains(&name.as_str()) || name.starts_with("base+");
+        if taken || agents.iter().any(|other| other.name == name) {
+            faults.push(Fault::new("two systems have one name").at("evaluate.agent.name").got(&name));
+        }
+        agents.push(AgentSettings { name, protocol, mitigation, endpoint });
+    }
+    agents
 }
 
 /// Reads the keys of an endpoint; `name` leads them in faults.

@@ -25,8 +25,8 @@ use crate::run::seed::Seed;
 use crate::scratch::Shape;
 pub use ablation::{Ablation, Variation};
 pub use data::{DataSettings, SyntheticSettings};
-pub use endpoint::VerifierSettings;
 pub(crate) use endpoint::read_endpoint;
+pub use endpoint::{AgentProtocol, AgentSettings, VerifierSettings};
 pub(crate) use section::Section;
 pub use section::nearest;
 use settings::{BaseStorage, BuildSettings, DpoSettings, GenerateSettings, LoraSettings, SftSettings};
@@ -38,6 +38,10 @@ pub struct Recipe {
     pub name: String,
     /// Seed of everything.
     pub seed: Seed,
+    /// Seed of training alone (order of rows, adapters, dropout), so that trainings can be repeated on the same data and
+    /// judged on the same traces; absent takes `seed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub training_seed: Option<Seed>,
     /// Traces and their split.
     pub data: DataSettings,
     /// What the builder makes of them.
@@ -89,9 +93,17 @@ pub struct EvaluateSettings {
     /// A model that judges beside the deterministic judge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<EndpointSettings>,
+    /// Systems behind endpoints that stand in the same table.
+    #[serde(rename = "agent", skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentSettings>,
 }
 
 impl Recipe {
+    /// The seed of training.
+    pub fn training_seed(&self) -> Seed {
+        self.training_seed.unwrap_or(self.seed)
+    }
+
     /// Reads a recipe file, applies overrides and resolves paths and defaults.
     ///
     /// # Errors
@@ -201,6 +213,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     let mut top = Section::new("", table, faults);
     let name: Option<String> = top.require("name", "a name for the run folder");
     let seed: u64 = top.take_or("seed", 2027);
+    let training_seed: Option<u64> = top.take("training_seed");
     let data = top.table("data");
     let build = top.table("build").unwrap_or_default();
     let model = top.table("model");
@@ -227,6 +240,7 @@ fn read(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Recipe> 
     Some(Recipe {
         name: name?,
         seed: Seed(seed),
+        training_seed: training_seed.map(Seed),
         data: data?,
         build,
         model: model?,
@@ -308,8 +322,10 @@ fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
         top_p: section.take("top_p"),
         batch: section.take_or("batch", default.batch),
         selection: section.take_or("selection", default.selection),
+        samples: section.take_or("samples", default.samples),
     };
     for (key, value) in [
+        ("samples", settings.samples),
         ("selection_tokens", settings.selection_tokens),
         ("response_tokens", settings.response_tokens),
         ("batch", settings.batch),
@@ -321,6 +337,10 @@ fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
     if !settings.temperature.is_finite() || settings.temperature < 0.0 {
         section.fault(Fault::new("`generate.temperature` must be at least 0").got(settings.temperature));
     }
+    if settings.samples > 1 && settings.temperature == 0.0 {
+        let fault = Fault::new("every one of `generate.samples` would be the same").got(settings.samples);
+        section.fault(fault.hint("set `generate.temperature` above 0"));
+    }
     if let Some(top_p) = settings.top_p.filter(|top_p| !(*top_p > 0.0 && *top_p <= 1.0)) {
         section.fault(Fault::new("`generate.top_p` must be above 0 and at most 1").got(top_p));
     }
@@ -331,10 +351,12 @@ fn read_generate(table: Table, faults: &mut Vec<Fault>) -> GenerateSettings {
 fn read_evaluate(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> EvaluateSettings {
     let mut section = Section::new("evaluate", table, faults);
     let (verifier, judge) = (section.table("verifier"), section.table("judge"));
+    let agents: Vec<Table> = section.take_or("agent", Vec::new());
     let mitigations: Vec<Mitigation> = section.take_or("mitigations", vec![Mitigation::Tnm, Mitigation::Cbd]);
     let mut settings = EvaluateSettings {
         verifier: None,
         judge: None,
+        agents: Vec::new(),
         mitigations: mitigations.into_iter().filter(|mitigation| *mitigation != Mitigation::None).collect(),
         resamples: section.take_or("resamples", 10_000),
         limit: section.take("limit"),
@@ -348,5 +370,6 @@ fn read_evaluate(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Evalua
     section.finish();
     settings.verifier = verifier.and_then(|table| endpoint::read_verifier(table, folder, faults));
     settings.judge = judge.and_then(|table| endpoint::read_judge(table, folder, faults));
+    settings.agents = endpoint::read_agents(agents, folder, faults);
     settings
 }

@@ -448,6 +448,14 @@ pub struct GenerateSettings {
     pub batch: usize,
     /// Whose selection stage 2 answers from.
     pub selection: SelectionSource,
+    /// Answers to each trace, under as many seeds.
+    #[serde(skip_serializing_if = "is_one")]
+    pub samples: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(samples: &usize) -> bool {
+    *samples == 1
 }
 
 /// Whose tool selection stage 2 answers from.
@@ -473,6 +481,7 @@ impl Default for GenerateSettings {
             top_p: None,
             batch: 16,
             selection: SelectionSource::default(),
+            samples: 1,
         }
     }
 }

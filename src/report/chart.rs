@@ -1,4 +1,4 @@
-//! Curves over training steps as inline SVG.
+//! Curves over training steps, or over another count, as inline SVG.
 //!
 //! In: [`Series`] of points. Out: a `<figure>` with a drawing that follows the page's colours and a sentence that says the same.
 
@@ -26,6 +26,8 @@ pub(super) struct Series {
     pub name: String,
     /// Step and value, in the order of steps; only finite values.
     pub points: Vec<(f64, f64)>,
+    /// Step, least and greatest value, where a point stands for several.
+    pub ranges: Vec<(f64, f64, f64)>,
 }
 
 /// One drawing.
@@ -37,6 +39,8 @@ pub(super) struct Chart {
     pub series: Vec<Series>,
     /// A level to compare with, with its name: ln 2, or 0.
     pub reference: Option<(f64, &'static str)>,
+    /// What the values are over: `step`.
+    pub across: &'static str,
 }
 
 impl Chart {
@@ -53,7 +57,7 @@ impl Chart {
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
             escape(&self.sentence(&series))
         );
-        scale.axes(&mut out);
+        scale.axes(self.across, &mut out);
         if let Some((level, name)) = self.reference {
             let y = scale.y(level);
             let _ = write!(
@@ -79,8 +83,9 @@ impl Chart {
             .iter()
             .filter_map(|series| {
                 let ((first_step, first), (last_step, last)) = (series.points.first()?, series.points.last()?);
+                let across = self.across;
                 Some(format!(
-                    "{} goes from {first:.4} at step {first_step:.0} to {last:.4} at step {last_step:.0}",
+                    "{} goes from {first:.4} at {across} {first_step:.0} to {last:.4} at {across} {last_step:.0}",
                     series.name
                 ))
             })
@@ -98,12 +103,22 @@ impl Series {
             let mean = running_mean(&self.points, self.points.len() / 20);
             let _ = write!(out, "<path class=\"line s{index}\" d=\"{}\"/>", scale.path(&thin(&mean)));
         }
-        if let [(x, y)] = self.points[..] {
+        for (x, low, high) in &self.ranges {
+            let _ = write!(
+                out,
+                "<line class=\"line s{index}\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.1}\" y2=\"{2:.1}\"/>",
+                scale.x(*x),
+                scale.y(*low),
+                scale.y(*high)
+            );
+        }
+        let marked = if self.points.len() == 1 || !self.ranges.is_empty() { &self.points[..] } else { &[] };
+        for (x, y) in marked {
             let _ = write!(
                 out,
                 "<circle class=\"dot s{index}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
-                scale.x(x),
-                scale.y(y)
+                scale.x(*x),
+                scale.y(*y)
             );
         }
     }
@@ -158,7 +173,8 @@ impl Scale {
     fn of(series: &[&Series], level: Option<f64>) -> Self {
         let points = || series.iter().flat_map(|series| &series.points);
         let x = range(points().map(|(step, _)| *step));
-        let (low, high) = range(points().map(|(_, value)| *value).chain(level));
+        let ends = series.iter().flat_map(|series| &series.ranges).flat_map(|(_, low, high)| [*low, *high]);
+        let (low, high) = range(points().map(|(_, value)| *value).chain(level).chain(ends));
         let y_step = nice_step(high - low, 5.0);
         Self { x, y: ((low / y_step).floor() * y_step, (high / y_step).ceil() * y_step), y_step }
     }
@@ -180,7 +196,7 @@ impl Scale {
         path
     }
 
-    fn axes(&self, out: &mut String) {
+    fn axes(&self, across: &str, out: &mut String) {
         let lines = ((self.y.1 - self.y.0) / self.y_step).round() as usize;
         for line in 0..=lines {
             let value = self.y.0 + line as f64 * self.y_step;
@@ -209,9 +225,10 @@ impl Scale {
         }
         let _ = write!(
             out,
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">step</text>",
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, WIDTH - RIGHT),
-            HEIGHT - 4.0
+            HEIGHT - 4.0,
+            escape(across)
         );
     }
 }
@@ -239,8 +256,8 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(f64, f64)>) -> String {
-        Chart { title: "Loss".to_owned(), series: vec![Series { name: "loss".to_owned(), points }], reference: None }
-            .render()
+        let series = vec![Series { name: "loss".to_owned(), points, ranges: Vec::new() }];
+        Chart { title: "Loss".to_owned(), series, reference: None, across: "step" }.render()
     }
 
     #[test]

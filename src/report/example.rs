@@ -49,7 +49,12 @@ fn chip(system: &str, class: Class) -> String {
 
 fn card(answer: &ExampleAnswer) -> String {
     let verdict = &answer.verdict;
-    let mut out = format!("<article class=\"answer\"><h4>{}</h4>", chip(&verdict.system, verdict.class));
+    let mut out = format!(
+        "<article class=\"answer\" data-system=\"{}\" data-class=\"{}\"><h3>{}</h3>",
+        escape(&verdict.system),
+        verdict.class.name(),
+        chip(&verdict.system, verdict.class)
+    );
     let mut said: Vec<String> = Vec::new();
     said.push(format!("completed {}", known(verdict.completed)));
     said.push(format!("leaked {}", known(verdict.leaked)));

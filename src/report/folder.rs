@@ -14,12 +14,13 @@ use crate::completion::Completion;
 use crate::contract::Contract;
 use crate::error::{Error, Fault, Result};
 use crate::evaluate::{Summary, Verdict};
+use crate::generate::read_calls;
 use crate::run::{digest, jsonl};
 use crate::trace::Trace;
 use crate::train::RunManifest;
 
-/// Traces shown.
-const EXAMPLES: usize = 15;
+/// Traces that a page holds at most.
+const MOST_EXAMPLES: usize = 1_000;
 
 /// Digits of a digest that are shown.
 const SHORT: usize = 16;
@@ -43,13 +44,18 @@ pub fn collect(folder: &Path) -> Result<Page> {
     verdicts.retain(Verdict::is_own);
     let completions = read_completions(folder)?;
     let order = order(&completions, &verdicts);
+    let (examples, examples_left_out) = examples(folder, &completions, &verdicts, &order)?;
+    let agreement = folder.join("agreement/summary.json");
     Ok(Page {
         title: title(folder),
         facts: facts(folder, &evaluation, &summary)?,
         sft_log: read_rows(&folder.join("sft/log.jsonl"))?,
         dpo_log: read_rows(&folder.join("dpo/log.jsonl"))?,
         data_counts: data_counts(folder)?,
-        examples: examples(folder, &completions, &verdicts, &order)?,
+        examples,
+        examples_left_out,
+        agreement: if agreement.is_file() { Some(read_json(&agreement)?) } else { None },
+        recipe: std::fs::read_to_string(folder.join("recipe.resolved.toml")).ok(),
         summary,
         order,
     })
@@ -71,14 +77,19 @@ fn read_rows<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     if path.is_file() { jsonl::read(path) } else { Ok(Vec::new()) }
 }
 
-fn read_completions(folder: &Path) -> Result<BTreeMap<String, Vec<Completion>>> {
+/// The files of completions, by name.
+fn completion_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder.join("completions"))
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
     files.sort();
+    files
+}
+
+fn read_completions(folder: &Path) -> Result<BTreeMap<String, Vec<Completion>>> {
     let mut systems: BTreeMap<String, Vec<Completion>> = BTreeMap::new();
-    for file in files {
+    for file in completion_files(folder) {
         for completion in jsonl::read::<Completion>(&file)? {
             systems.entry(completion.system.clone()).or_default().push(completion);
         }
@@ -119,12 +130,28 @@ fn facts(folder: &Path, evaluation: &Path, summary: &Summary) -> Result<Vec<(Str
             add(&stage.to_uppercase(), training(&manifest));
         }
     }
+    for (system, calls) in calls(folder)? {
+        add(&format!("Calls of {system}"), calls);
+    }
     add("Statistics", format!("{} resamples of near-duplicate groups, seed {}", summary.resamples, summary.seed));
     add("Judge", summary.judge.clone());
     if let Some(times) = stage_times(folder) {
         add("Wall time", times);
     }
     Ok(facts)
+}
+
+/// What the systems behind endpoints took, run by run.
+fn calls(folder: &Path) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for file in completion_files(folder) {
+        let runs: Vec<String> = read_calls(&file)?.iter().map(ToString::to_string).collect();
+        if !runs.is_empty() {
+            let system = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            found.push((system, runs.join("; resumed: ")));
+        }
+    }
+    Ok(found)
 }
 
 fn short(digest: &str) -> &str {
@@ -195,10 +222,13 @@ fn examples(
     completions: &BTreeMap<String, Vec<Completion>>,
     verdicts: &[Verdict],
     order: &[String],
-) -> Result<Vec<Example>> {
+) -> Result<(Vec<Example>, usize)> {
     let traces: Vec<Trace> = read_rows(&folder.join("split/held-out.jsonl"))?;
     let contracts: Vec<Contract> = read_rows(&folder.join("contracts.jsonl"))?;
     let in_order: Vec<Completion> =
         order.iter().filter_map(|system| completions.get(system)).flatten().cloned().collect();
-    Ok(select_examples(&traces, &contracts, &in_order, verdicts, EXAMPLES))
+    let mut found = select_examples(&traces, &contracts, &in_order, verdicts, usize::MAX);
+    let left_out = found.len().saturating_sub(MOST_EXAMPLES);
+    found.truncate(MOST_EXAMPLES);
+    Ok((found, left_out))
 }

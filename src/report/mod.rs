@@ -1,18 +1,22 @@
 //! What people read: text tables, and one self-contained page of a run.
 //!
-//! In: a [`Page`], filled by the pipeline or [`collect`]ed from a run folder. Out: HTML that needs no network, no script and no
-//! other file. Model answers are shown as text only; the page also forbids itself any loading.
+//! In: a [`Page`], filled by the pipeline or [`collect`]ed from a run folder. Out: HTML that needs no network and no other file, and
+//! shows everything without its script, which only searches. Model answers are shown as text only; the page also forbids itself any loading.
 
 mod ablation;
+mod ablation_page;
+mod beside;
 mod chart;
 mod example;
 mod exposure;
 mod figure;
 mod folder;
 mod html;
+mod list;
 mod models;
 mod page;
 mod results;
+mod scatter;
 mod select;
 mod text;
 
@@ -21,9 +25,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::evaluate::{Contrast, Summary, SystemSummary, Verdict};
+use crate::exposure::Agreement;
 use crate::trace::{Difficulty, Domain};
 
 pub use ablation::ablation_table;
+pub use ablation_page::render_ablation;
 pub use exposure::{Reference, render_exposure, render_sessions, sessions_to_show};
 pub use folder::collect;
 pub use page::render;
@@ -47,8 +53,14 @@ pub struct Page {
     pub dpo_log: Vec<LogRow>,
     /// Rows of the data sets and of the quarantine.
     pub data_counts: Vec<CountTable>,
-    /// Rows to look at.
+    /// Held-out traces with every answer.
     pub examples: Vec<Example>,
+    /// Traces past what a page holds.
+    pub examples_left_out: usize,
+    /// Agreement with people's labels, where `topalign agreement` wrote one into the run folder.
+    pub agreement: Option<Agreement>,
+    /// The resolved recipe.
+    pub recipe: Option<String>,
 }
 
 /// One step of a training log, whatever it logs: `loss`, `learning_rate`, `rewards/margins`, ...

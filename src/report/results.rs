@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::beside::difference;
 use super::figure::{Interval, bars, classes, intervals};
 use super::html::Column::{Figures, Words};
-use super::html::{Column, escape, p_value, percent, points, table};
+use super::html::{Column, escape, p_value, percent, table};
 use super::page::section;
-use crate::evaluate::{Class, Contrast, EXITS, Metric, Rate, Rates, SystemSummary};
+use super::scatter::{Mark, Point, scatter};
+use crate::evaluate::{Class, Contrast, EXITS, Metric, Rate, Rates, SystemSummary, is_untrained};
 use crate::statistic::{Estimate, Method};
 
 /// A value and its interval.
@@ -20,11 +22,11 @@ fn rate_interval(rate: &Rate) -> Option<(f64, f64)> {
     estimate_interval(&rate.estimate).or_else(|| rate.wilson.map(|[low, high]| (low, high)))
 }
 
-fn estimate_interval(estimate: &Estimate) -> Option<(f64, f64)> {
+pub(super) fn estimate_interval(estimate: &Estimate) -> Option<(f64, f64)> {
     if estimate.degenerate { None } else { estimate.low.zip(estimate.high) }
 }
 
-fn cell(value: Option<f64>, interval: Option<(f64, f64)>, reason: Option<&str>) -> String {
+pub(super) fn cell(value: Option<f64>, interval: Option<(f64, f64)>, reason: Option<&str>) -> String {
     let mut out = match (value, reason) {
         (None, Some(reason)) => {
             return format!(
@@ -55,6 +57,7 @@ pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
     };
     let rate = |rate: &Rate| Figure(rate.estimate.value, rate_interval(rate));
     out.push_str("<div class=\"grid3\">");
+    out.push_str(&scatter("Privacy against utility", &systems.iter().map(point).collect::<Vec<_>>()));
     out.push_str(&panel("H: higher is better", &|rates| {
         Figure(rates.h_score.value, estimate_interval(&rates.h_score))
     }));
@@ -70,19 +73,38 @@ pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
             Figures("Completion"),
             Figures("Leakage"),
             Figures("H"),
+            Figures("H, mean of domains"),
             Figures("Leakage bounds"),
             Figures("Tools F1"),
             Figures("Judge's floor"),
+            Figures("Own controls"),
         ],
         &systems.iter().map(|(name, system)| result_row(name, system)).collect::<Vec<_>>(),
     ));
     out.push_str(
-        "<p class=\"note\">H is the harmonic mean of completion and of what did not leak. Leakage bounds: the rate of all rows if none, or all, of \
-         the unscored had leaked. Judge's floor: answers that &ldquo;leak&rdquo; the conclusion of an unrelated trace. Intervals are bootstrap over \
+        "<p class=\"note\">H is the harmonic mean of completion and of what did not leak; beside it the mean of each domain's H. Leakage bounds: the rate of all rows if none, or all, of \
+         the unscored had leaked. Judge's floor: answers that &ldquo;leak&rdquo; the conclusion of an unrelated trace; own controls: that of the trace's own negative control. Intervals are bootstrap over \
          near-duplicate groups, and Wilson's where that one has no width.</p>",
     );
     unscored(systems, out);
     out.push_str("</section>\n");
+}
+
+fn estimate_cell(estimate: &Estimate) -> String {
+    cell(estimate.value, estimate_interval(estimate), estimate.reason.as_deref())
+}
+
+fn point((name, system): &(&str, &SystemSummary)) -> Point {
+    let rates = &system.rates;
+    Point {
+        name: (*name).to_owned(),
+        mark: if is_untrained(name) { Mark::Ring } else { Mark::Disc },
+        leakage: rates.leakage_rate.estimate.value,
+        leakage_range: rate_interval(&rates.leakage_rate),
+        completion: rates.completion_rate.estimate.value,
+        completion_range: rate_interval(&rates.completion_rate),
+        h: rates.h_score.value,
+    }
 }
 
 fn result_row(name: &str, system: &SystemSummary) -> Vec<String> {
@@ -103,10 +125,12 @@ fn result_row(name: &str, system: &SystemSummary) -> Vec<String> {
         rates.scored.to_string(),
         rate_cell(&rates.completion_rate),
         rate_cell(&rates.leakage_rate),
-        cell(rates.h_score.value, estimate_interval(&rates.h_score), rates.h_score.reason.as_deref()),
+        estimate_cell(&rates.h_score),
+        estimate_cell(&system.h_score_by_domain),
         bounds,
         cell(system.tool_selection.f1, None, system.tool_selection.reason.as_deref()),
         cell(system.negative_control_leakage, None, system.negative_control_reason.as_deref()),
+        rate_cell(&system.own_control_leakage),
     ]
 }
 
@@ -122,13 +146,14 @@ fn unscored(systems: &[(&str, &SystemSummary)], out: &mut String) {
     }
 }
 
-const CONTRAST_COLUMNS: [Column; 7] = [
+const CONTRAST_COLUMNS: [Column; 8] = [
     Words("Systems"),
     Words("Metric"),
     Figures("Pairs"),
     Figures("Moved"),
     Figures("Points [95% interval]"),
     Figures("p"),
+    Figures("Holm"),
     Words("Counted"),
 ];
 
@@ -141,12 +166,13 @@ pub(super) fn contrasts(contrasts: &[Contrast], out: &mut String) {
         contrasts.iter().filter(|contrast| holds(contrast.metric)).map(contrast_row).collect::<Vec<_>>()
     };
     out.push_str(&table("H", &CONTRAST_COLUMNS, &rows(|metric| metric == Metric::HScore)));
-    out.push_str("<details><summary>Completion, leakage and exposure</summary>");
+    out.push_str("<details><summary>Completion, leakage, exposure, leaks past the answer</summary>");
     out.push_str(&table("Completion, leakage, exposure", &CONTRAST_COLUMNS, &rows(|metric| metric != Metric::HScore)));
     out.push_str("</details>");
     out.push_str(
         "<p class=\"note\">Percentage points, first system minus second, over the traces on which both were scored. Both systems are resampled \
-         together; p is two-sided and swaps the systems within pairs, over all swaps (exact) or seeded draws of them (sampled).</p></section>\n",
+         together; p is two-sided and swaps the systems within whole near-duplicate groups, over all swaps (exact) or seeded draws of them \
+         (sampled). Holm: corrected for all pairs of systems, a metric each.</p></section>\n",
     );
 }
 
@@ -156,18 +182,7 @@ fn contrast_row(contrast: &Contrast) -> Vec<String> {
         Metric::LeakageRate => "Leakage",
         Metric::HScore => "H",
         Metric::Ecr => "Exposed targets",
-    };
-    let difference = match (contrast.difference, contrast.low.zip(contrast.high)) {
-        (None, _) => cell(None, None, contrast.reason.as_deref()),
-        (difference, None) => format!("<b>{}</b>", points(difference)),
-        (difference, Some((low, high))) => {
-            format!(
-                "<b>{}</b> <span class=\"muted\">[{}, {}]</span>",
-                points(difference),
-                points(Some(low)),
-                points(Some(high))
-            )
-        }
+        Metric::Olf => "Leaks past the answer",
     };
     let fraction = contrast.p_fraction.as_deref().filter(|fraction| fraction.len() <= 24);
     let p = contrast.p.map_or_else(
@@ -187,8 +202,9 @@ fn contrast_row(contrast: &Contrast) -> Vec<String> {
         metric.to_owned(),
         contrast.pairs.to_string(),
         contrast.nonzero.to_string(),
-        difference,
+        difference(contrast),
         p,
+        contrast.p_holm.map_or_else(|| "n/a".to_owned(), p_value),
         method.to_owned(),
     ]
 }
@@ -204,14 +220,17 @@ pub(super) fn exits(systems: &[(&str, &SystemSummary)], out: &mut String) {
         })
         .collect();
     out.push_str(&classes("Rows by verdict", &by_class));
+    let has_calls = systems.iter().any(|(_, system)| system.exposure.tool_call_coverage.is_some());
     let coverage: Vec<(String, Vec<Option<f64>>)> = systems
         .iter()
         .map(|(name, system)| {
-            let shares = EXITS.iter().map(|exit| system.exposure.coverage.get(*exit).copied().flatten()).collect();
-            ((*name).to_owned(), shares)
+            let visible = EXITS.iter().map(|exit| system.exposure.coverage.get(*exit).copied().flatten());
+            let internal = has_calls.then_some(system.exposure.tool_call_coverage);
+            ((*name).to_owned(), visible.chain(internal).collect())
         })
         .collect();
-    out.push_str(&bars("Targets exposed on each exit", &EXITS, &coverage));
+    let exits: Vec<&str> = EXITS.into_iter().chain(has_calls.then_some("tool arguments, internal")).collect();
+    out.push_str(&bars("Targets exposed on each exit", &exits, &coverage));
     let stated: Vec<(String, Vec<Option<f64>>)> = systems
         .iter()
         .map(|(name, system)| {
@@ -234,6 +253,7 @@ pub(super) fn exits(systems: &[(&str, &SystemSummary)], out: &mut String) {
             Figures("OLF"),
             Figures("Response coverage"),
             Figures("Rationale coverage"),
+            Figures("Tool arguments"),
             Figures("Conclusion in response"),
             Figures("In rationale"),
         ],
@@ -241,7 +261,7 @@ pub(super) fn exits(systems: &[(&str, &SystemSummary)], out: &mut String) {
     ));
     out.push_str(
         "<p class=\"note\">ECR: share of a contract's targets that reached the requester on any exit. OLF: share of those that did not leave by the \
-         answer itself. A leak that moves from the answer to the rationale shows here.</p></section>\n",
+         answer itself. A leak that moves from the answer to the rationale shows here. Tool arguments are seen by the evaluator alone and count in neither.</p>\n",
     );
 }
 
@@ -253,19 +273,40 @@ fn exposure_row(name: &str, system: &SystemSummary) -> Vec<String> {
     vec![
         escape(name),
         cell(exposure.ecr, exposure.ecr_low.zip(exposure.ecr_high), reason),
-        cell(exposure.olf, None, reason),
+        cell(exposure.olf, exposure.olf_low.zip(exposure.olf_high), reason),
         coverage("response"),
         coverage("rationale"),
+        cell(exposure.tool_call_coverage, None, exposure.tool_call_reason.as_deref()),
         stated("response"),
         stated("rationale"),
     ]
 }
 
 pub(super) fn slices(systems: &[(&str, &SystemSummary)], out: &mut String) {
-    section("slices", "By domain and difficulty", out);
+    section("slices", "By domain, difficulty and inference", out);
+    multiples(systems, out);
     slice("Domain", systems, |system| &system.by_domain, out);
     slice("Difficulty", systems, |system| &system.by_difficulty, out);
+    slice("Type of inference", systems, |system| &system.by_inference_type, out);
     out.push_str("</section>\n");
+}
+
+/// H of every system, a small panel a domain.
+fn multiples(systems: &[(&str, &SystemSummary)], out: &mut String) {
+    let mut domains: Vec<&String> = systems.iter().flat_map(|(_, system)| system.by_domain.keys()).collect();
+    domains.sort();
+    domains.dedup();
+    out.push_str("<div class=\"grid3\">");
+    for domain in domains {
+        let of_domain = |(name, system): &(&str, &SystemSummary)| {
+            let h = system.by_domain.get(domain).map(|rates| &rates.h_score);
+            Interval { name: (*name).to_owned(), value: h.and_then(|h| h.value), range: h.and_then(estimate_interval) }
+        };
+        let n = systems.iter().filter_map(|(_, system)| system.by_domain.get(domain)).map(|rates| rates.n).max();
+        let title = format!("{domain}: H ({} traces a system)", n.unwrap_or(0));
+        out.push_str(&intervals(&title, &systems.iter().map(of_domain).collect::<Vec<_>>()));
+    }
+    out.push_str("</div>");
 }
 
 fn slice<'a>(
@@ -293,6 +334,9 @@ fn slice<'a>(
             })
         })
         .collect();
+    if rows.is_empty() {
+        return;
+    }
     let _ = write!(out, "<details><summary>By {}</summary>", noun.to_lowercase());
     out.push_str(&table(
         &format!("By {}", noun.to_lowercase()),

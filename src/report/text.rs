@@ -4,29 +4,27 @@
 
 use std::fmt::Write as _;
 
-use crate::evaluate::{Agreement, Class, Contrast, Rate, Rates, Summary, SystemSummary};
+use crate::evaluate::{Agreement, Class, Contrast, Metric, Rate, Rates, Summary, SystemSummary, is_untrained};
 use crate::statistic::Estimate;
 use crate::verify::SemanticUse;
 
 /// The figures of every system and their contrasts.
 pub fn text_table(summary: &Summary) -> String {
-    let header = ["system", "n", "scored", "completion", "leakage", "H", "control"].map(str::to_owned).to_vec();
+    let header = ["system", "n", "scored", "completion", "leakage", "H", "H by domain", "control"];
+    let header = header.map(str::to_owned).to_vec();
     let mut rows = vec![header];
     rows.extend(summary.systems.iter().map(|(name, system)| system_row(name, system)));
     let mut text = align(&rows);
-    text.push_str("percent, with 95% intervals (w: Wilson, all rows agree); control: leakage of unrelated targets\n");
+    text.push_str(
+        "percent, with 95% intervals (w: Wilson, all rows agree); H by domain: mean of each domain's; control: leakage of unrelated targets\n",
+    );
     text.push('\n');
     text.push_str(&answers(summary));
+    text.push_str(&twins(summary));
     unscored(summary, &mut text);
     verifier(summary, &mut text);
     judges(summary, &mut text);
-    if !summary.contrasts.is_empty() {
-        let header = ["difference", "a - b", "pairs", "moved", "points", "p"].map(str::to_owned).to_vec();
-        let mut rows = vec![header];
-        rows.extend(summary.contrasts.iter().map(contrast_row));
-        text.push('\n');
-        text.push_str(&align(&rows));
-    }
+    text.push_str(&differences(summary));
     text
 }
 
@@ -38,13 +36,24 @@ fn system_row(name: &str, system: &SystemSummary) -> Vec<String> {
         rate(&system.rates.completion_rate),
         rate(&system.rates.leakage_rate),
         estimate(&system.rates.h_score),
+        system.h_score_by_domain.value.map_or_else(|| "-".to_owned(), percent),
         system.negative_control_leakage.map_or_else(|| "-".to_owned(), percent),
     ]
 }
 
 /// What the answers hold beside the headline: private details, required values, tools, length.
 fn answers(summary: &Summary) -> String {
-    let header = ["system", "ECR", "OLF", "over-disclosing", "refusing", "values given", "tools F1", "characters"];
+    let header = [
+        "system",
+        "ECR",
+        "OLF",
+        "over-disclosing",
+        "refusing",
+        "values given",
+        "tools F1",
+        "over-collecting",
+        "characters",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(summary.systems.iter().map(|(name, system)| {
         let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
@@ -58,22 +67,91 @@ fn answers(summary: &Summary) -> String {
             of_class(Class::OverRefusal),
             values.unwrap_or_else(|| "-".to_owned()),
             share(system.tool_selection.f1),
+            share(system.tool_selection.over_collecting.estimate.value),
             system.response_characters.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}")),
         ]
     }));
     align(&rows)
-        + "ECR: targets exposed; OLF: of these, past the answer; over-disclosing, refusing: answers; characters: mean\n"
+        + "ECR: targets exposed; OLF: of these, past the answer; over-disclosing, refusing: answers; over-collecting: answers with a tool that is not essential; characters: mean\n"
 }
 
-fn contrast_row(contrast: &Contrast) -> Vec<String> {
-    let sampled = if contrast.method == Some(crate::statistic::Method::Sampled) { " sampled" } else { "" };
+/// Social-context twins beside their bases, where some were answered.
+fn twins(summary: &Summary) -> String {
+    let header = ["social context", "pairs", "completion", "points", "p", "leakage", "points", "p"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for (name, system) in &summary.systems {
+        let twins = &system.twins;
+        let Some(rates) = &twins.social_context else { continue };
+        let mut row = vec![name.clone(), twins.pairs.to_string()];
+        for (metric, found) in
+            [(Metric::CompletionRate, &rates.completion_rate), (Metric::LeakageRate, &rates.leakage_rate)]
+        {
+            let contrast = twins.contrasts.iter().find(|contrast| contrast.metric == metric);
+            row.push(rate(found));
+            row.push(
+                contrast.map_or_else(|| "-".to_owned(), |found| interval(found.difference, found.low, found.high)),
+            );
+            row.push(contrast.and_then(|found| found.p).map_or_else(|| "-".to_owned(), p_value));
+        }
+        rows.push(row);
+    }
+    if rows.len() == 1 {
+        return String::new();
+    }
+    format!("\n{}twins with an innocent reading at hand; points: twin minus its base\n", align(&rows))
+}
+
+/// A line for each pair of systems that differ in anything; the summary holds every contrast with its interval.
+fn differences(summary: &Summary) -> String {
+    let mut pairs: Vec<((&str, &str), Vec<&Contrast>)> = Vec::new();
+    for contrast in &summary.contrasts {
+        let key = (contrast.a.as_str(), contrast.b.as_str());
+        match pairs.last_mut().filter(|(last, _)| *last == key) {
+            Some((_, of_pair)) => of_pair.push(contrast),
+            None => pairs.push((key, vec![contrast])),
+        }
+    }
+    let (moved, still): (Vec<_>, Vec<_>) =
+        pairs.into_iter().partition(|(_, of_pair)| of_pair.iter().any(|contrast| contrast.nonzero > 0));
+    let mut text = String::new();
+    if !moved.is_empty() {
+        let header = ["a - b", "pairs", "completion", "leakage", "H", "p", "Holm", "ECR", "OLF"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        rows.extend(moved.iter().map(|(names, of_pair)| difference_row(*names, of_pair)));
+        let note = "points, H with its 95% interval, p and p corrected for the other pairs; summary.json has the rest";
+        text = format!("\n{}{note}\n", align(&rows));
+    }
+    if !still.is_empty() {
+        let names: Vec<String> = still.iter().map(|((a, b), _)| format!("{a} - {b}")).collect();
+        let _ = writeln!(text, "\nno difference in any figure: {}", names.join(", "));
+    }
+    text
+}
+
+/// A trained system minus an untrained one, whatever their names.
+fn difference_row((a, b): (&str, &str), of_pair: &[&Contrast]) -> Vec<String> {
+    let turned = is_untrained(a) && !is_untrained(b);
+    let found = |metric: Metric| of_pair.iter().find(|contrast| contrast.metric == metric);
+    let sign = if turned { -1.0 } else { 1.0 };
+    let points = |metric: Metric| {
+        let difference = found(metric).and_then(|contrast| contrast.difference);
+        difference.map_or_else(|| "-".to_owned(), |difference| percent(sign * difference))
+    };
+    let h = found(Metric::HScore);
+    let ends = h.and_then(|h| h.low.zip(h.high)).map(|(low, high)| if turned { (-high, -low) } else { (low, high) });
+    let difference = h.and_then(|h| h.difference).map(|difference| sign * difference);
+    let p = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), p_value);
+    let sampled = h.is_some_and(|h| h.method == Some(crate::statistic::Method::Sampled));
     vec![
-        contrast.metric.name().to_owned(),
-        format!("{} - {}", contrast.a, contrast.b),
-        contrast.pairs.to_string(),
-        contrast.nonzero.to_string(),
-        interval(contrast.difference, contrast.low, contrast.high),
-        contrast.p.map_or_else(|| "-".to_owned(), |p| format!("{}{sampled}", p_value(p))),
+        if turned { format!("{b} - {a}") } else { format!("{a} - {b}") },
+        of_pair.first().map_or(0, |contrast| contrast.pairs).to_string(),
+        points(Metric::CompletionRate),
+        points(Metric::LeakageRate),
+        interval(difference, ends.map(|(low, _)| low), ends.map(|(_, high)| high)),
+        p(h.and_then(|h| h.p)) + if sampled { " sampled" } else { "" },
+        p(h.and_then(|h| h.p_holm)),
+        points(Metric::Ecr),
+        points(Metric::Olf),
     ]
 }
 
@@ -182,7 +260,7 @@ pub(super) fn p_value(p: f64) -> String {
 }
 
 /// Second columns that hold names.
-const TEXT_COLUMNS: [&str; 3] = ["a - b", "reading", "system"];
+const TEXT_COLUMNS: [&str; 2] = ["reading", "system"];
 
 /// Columns by width; names to the left, figures to the right.
 pub(super) fn align(rows: &[Vec<String>]) -> String {

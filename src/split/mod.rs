@@ -41,6 +41,27 @@ impl Split {
         self.parts.get(trace_id).copied()
     }
 
+    /// The parts with only a share of the training traces left in them, by whole groups in a seeded order: what a smaller share
+    /// keeps, a greater one keeps too. At least one group stays.
+    pub fn with_train_share(&self, share: f64) -> BTreeMap<String, Part> {
+        let is_train = |id: &&String| self.part(id) == Some(Part::Train);
+        let mut groups: Vec<Vec<&String>> =
+            self.groups.values().map(|members| members.iter().filter(is_train).collect()).collect();
+        groups.retain(|members| !members.is_empty());
+        groups.shuffle(&mut self.seed.stream("split/train-share"));
+        let wanted = share * self.count(Part::Train) as f64;
+        let mut kept = 0;
+        let mut parts = self.parts.clone();
+        for members in groups {
+            if kept > 0 && (kept + members.len()) as f64 > wanted + 0.5 {
+                members.into_iter().for_each(|id| _ = parts.remove(id));
+                continue;
+            }
+            kept += members.len();
+        }
+        parts
+    }
+
     /// Traces in a part.
     pub fn count(&self, part: Part) -> usize {
         self.parts.values().filter(|other| **other == part).count()

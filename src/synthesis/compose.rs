@@ -85,6 +85,7 @@ pub(super) struct Scenario<'a> {
     pub conclusion: String,
     pub hops: Vec<Hop>,
     pub marker: &'a str,
+    pub entry: Entry,
     /// In the order in which they are offered.
     pub tools: Vec<Placed<'a>>,
 }
@@ -154,6 +155,7 @@ impl<'a> Composer<'a> {
             wording: self.wording,
             conclusion,
             marker,
+            entry,
             tools,
             subject,
             hops,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::trace::{Located, Source, Tool, Trace, Truth, Variant};
 
 use super::Wording;
-use super::compose::{Placed, Scenario};
+use super::compose::{Entry, Placed, Scenario};
 use super::library::{Library, Speaker};
 
 impl Scenario<'_> {
@@ -93,13 +93,16 @@ impl Scenario<'_> {
 
     /// Which entries of the libraries it was made of.
     fn origin(&self) -> Map<String, Value> {
-        let origin = json!({
+        let mut origin = json!({
             "norm": self.norm.id,
             "inference_type": self.inference.name,
             "marker": self.chain.markers.iter().position(|marker| marker == self.marker),
             "task": self.task.id,
             "chain": self.hops.iter().map(|hop| hop.key.as_str()).collect::<Vec<_>>(),
         });
+        if self.entry == Entry::Asked {
+            origin["asks_private"] = true.into();
+        }
         Map::from_iter([("synthesis".to_owned(), origin), ("license".to_owned(), Value::from("MIT OR Apache-2.0"))])
     }
 }

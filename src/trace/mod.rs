@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod canonical;
 mod clue_label;
+mod declared;
 mod format;
 mod leaves;
 mod part;

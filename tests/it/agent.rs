@@ -275,6 +275,69 @@ fn a_run_over_an_endpoint_that_dies_half_way_resumes_to_the_bytes_of_one_that_di
 }
 
 #[test]
+fn what_the_calls_took_stays_beside_the_completions_run_by_run() {
+    let folder = tempfile::tempdir().unwrap();
+    scenarios(folder.path());
+    let served = AtomicUsize::new(0);
+    let server = Server::start(move |_, request| match served.fetch_add(1, Ordering::SeqCst) {
+        5 => Answer::status(400),
+        _ if is_stage_1(request) => Answer::text(SELECTION),
+        _ => Answer::text("the answer"),
+    });
+    let more = ["--endpoint-prices", "2,10", "--limit", "4"];
+    assert!(generate(&server, folder.path(), "out.jsonl", &more).status.success());
+    let read = || -> Vec<Value> {
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("out.calls.json")).unwrap()).unwrap()
+    };
+    let runs = read();
+    assert_eq!(runs.len(), 1);
+    // Each reply counts 7 prompt and 3 reply tokens; the refused request none.
+    assert_eq!(
+        (&runs[0]["calls"], &runs[0]["failures"], &runs[0]["prompt_tokens"]),
+        (&json!(8), &json!(1), &json!(49))
+    );
+    assert!((runs[0]["cost"].as_f64().unwrap() - 7.0 * (2.0 * 7.0 + 10.0 * 3.0) / 1e6).abs() < 1e-12, "{}", runs[0]);
+    assert!(runs[0]["median_seconds"].as_f64().is_some() && runs[0]["p95_seconds"].as_f64().is_some());
+    // The trace whose call failed is asked again; an earlier run stays on record.
+    assert!(generate(&server, folder.path(), "out.jsonl", &[&more[..], &["--resume"]].concat()).status.success());
+    let runs = read();
+    assert_eq!((runs.len(), &runs[0]["calls"], &runs[1]["calls"]), (2, &json!(8), &json!(2)));
+}
+
+#[test]
+fn as_many_requests_are_under_way_together_as_the_settings_say() {
+    use std::sync::Arc;
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, peak) = (Arc::clone(&now), Arc::clone(&most));
+    let server = Server::start(move |_, request| {
+        peak.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        inside.fetch_sub(1, Ordering::SeqCst);
+        if is_stage_1(request) { Answer::text(SELECTION) } else { Answer::text("the answer") }
+    });
+    let client = client(&server);
+    let settings = GenerateSettings { temperature: 0.7, samples: 2, ..GenerateSettings::default() };
+    let agent = EndpointAgent {
+        chat: &client,
+        workers: 3,
+        protocol: AgentProtocol::TwoStage,
+        settings: &settings,
+        mitigation: Mitigation::None,
+        system: "s",
+        seed: Seed(9),
+    };
+    let completions = agent.answer_traces(&traces(4), |_| Ok(())).unwrap();
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    let seeds: Vec<(String, u64)> = completions.iter().map(|row| (row.trace_id.clone(), row.seed)).collect();
+    let expected: Vec<(String, u64)> =
+        traces(4).iter().flat_map(|trace| [9, 10].map(|seed| (trace.trace_id.clone(), seed))).collect();
+    assert_eq!(seeds, expected, "two samples of each trace, in order");
+    let drawn: std::collections::BTreeSet<u64> =
+        server.received().iter().map(|request| request.body["seed"].as_u64().unwrap()).collect();
+    assert_eq!(drawn.len(), 16, "each draw has its own seed");
+}
+
+#[test]
 fn a_key_given_in_place_of_its_variable_is_in_no_message() {
     let folder = tempfile::tempdir().unwrap();
     scenarios(folder.path());

@@ -112,7 +112,10 @@ fn an_ablation_runs_each_variation_and_seed_and_makes_equal_stages_once() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     tiny_recipe(here);
-    let ablation = "name = 'abl'\nrecipe = 'tiny.toml'\nseeds = 2\n[[variation]]\nname = 'full'\n\
+    let ablation = "name = 'abl'\nrecipe = 'tiny.toml'\nseeds = 2\n\
+                    set = ['data.held_out=0.05', 'data.synthetic.held_out=2', 'data.synthetic.twins=true', 'evaluate.limit=20']\n\
+                    [[variation]]\nname = 'full'\n\
+                    [[variation]]\nname = 'half'\nset = ['data.train_share=0.5']\n\
                     [[variation]]\nname = 'higher-beta'\nset = ['dpo.beta=0.5']\n\
                     [[variation]]\nname = 'dpo-only'\nwithout = ['sft']\n";
     std::fs::write(here.join("abl.toml"), ablation).unwrap();
@@ -128,9 +131,19 @@ fn an_ablation_runs_each_variation_and_seed_and_makes_equal_stages_once() {
     };
     assert!(has("full", "dpo") && has("full", "sft") && has("full", "base"), "{table}");
     assert!(!rows.iter().any(|row| row["variation"] == "dpo-only" && row["system"] == "sft"), "{table}");
-    // Two seeds make SFT; that of another beta is the same.
-    assert_eq!(stderr.matches("\nsft: running").count(), 2, "{stderr}");
+    // Two seeds make SFT, on all and on half of the rows; that of another beta is the same. Data and base are made once a share.
+    assert_eq!(stderr.matches("\nsft: running").count(), 4, "{stderr}");
+    assert_eq!(stderr.matches("\nsplit: running").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("generate/base: running").count(), 2, "{stderr}");
     assert!(here.join("runs/abl/higher-beta/seed-2028/report.html").is_file());
+    let trained_on = |variation: &str| {
+        let row = rows.iter().find(|row| row["variation"] == variation && row["system"] == "sft").unwrap();
+        row["training_traces"].as_u64().unwrap()
+    };
+    assert!(trained_on("half") * 2 < trained_on("full") + 4, "{table}");
+    let page = std::fs::read_to_string(here.join("runs/abl/ablation.html")).unwrap();
+    assert!(page.contains("Learning curve"), "sizes differ");
+    held_out_twins_are_answered_and_controls_are_not(&here.join("runs/abl/full/seed-2028"));
     let again = topalign(&["ablate", "abl.toml", "--json"], here);
     assert_eq!(again.stdout, ran.stdout);
     assert!(!text(&again.stderr).contains("running"), "{}", text(&again.stderr));
@@ -139,6 +152,81 @@ fn an_ablation_runs_each_variation_and_seed_and_makes_equal_stages_once() {
     assert_fails(&["ablate", "bad.toml"], here, 2, &["unknown key `sedes`", "did you mean `seeds`?"]);
     std::fs::write(here.join("bad.toml"), ablation.replace("['sft']", "['sfd']")).unwrap();
     assert_fails(&["ablate", "bad.toml"], here, 2, &["no such section to leave out", "sfd"]);
+}
+
+/// Controls are judged by the answers to their bases, whose prompts they share.
+fn held_out_twins_are_answered_and_controls_are_not(run: &Path) {
+    let completions = std::fs::read_to_string(run.join("completions/sft.jsonl")).unwrap();
+    assert_eq!(completions.matches("/social-context\"").count(), 2, "{completions}");
+    assert!(!completions.contains("/negative-control"));
+    let summary = std::fs::read(run.join("evaluation/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let sft = &summary["systems"]["sft"];
+    assert_eq!((&sft["twins"]["pairs"], &sft["own_control_leakage"]["n"]), (&2.into(), &2.into()), "{sft}");
+    assert_eq!(sft["n"].as_u64().unwrap() as usize + 2, completions.lines().count(), "twins stay out of the headline");
+}
+
+#[test]
+fn a_system_behind_an_endpoint_stands_in_the_same_table_and_goes_on_after_a_failure() {
+    use crate::server::{Answer, Server};
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let recipe = tiny_recipe(here);
+    let dies = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let dead = std::sync::Arc::clone(&dies);
+    let server = Server::start(move |number, request| {
+        if number > 2 && dead.load(std::sync::atomic::Ordering::SeqCst) {
+            return Answer::status(503);
+        }
+        let said = request.body.to_string();
+        Answer::text(if said.contains("selected_tool_ids") { "no JSON" } else { "an answer" })
+    });
+    let agent = format!(
+        "[[evaluate.agent]]\nname = \"lab\"\nurl = \"{}\"\nmodel = \"m\"\nretries = 0\nconcurrency = 1\n",
+        server.url
+    );
+    let text_of_recipe = std::fs::read_to_string(&recipe).unwrap();
+    let (start, rest) = text_of_recipe.split_at(text_of_recipe.find("[sft]").unwrap());
+    let rest = &rest[rest.find("[generate]").unwrap()..];
+    std::fs::write(&recipe, format!("{start}{rest}{agent}").replace("limit = 4", "limit = 12")).unwrap();
+    let ran = topalign(&["run", "tiny.toml"], here);
+    assert_eq!(ran.status.code(), Some(1), "{}", text(&ran.stderr));
+    let asked = server.received().len();
+    dies.store(false, std::sync::atomic::Ordering::SeqCst);
+    let ran = topalign(&["run", "tiny.toml"], here);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(server.received().len() - asked, 2 * 11, "the trace that was answered is not asked again");
+    let run = here.join("runs/tiny");
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.join("evaluation/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["systems"]["lab"]["scored"], 12, "{summary}");
+    let page = std::fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(page.contains("Calls of lab") && page.contains("resumed: "), "what the calls took is on the page");
+}
+
+#[test]
+fn trainings_under_several_seeds_share_data_and_judgement() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tiny_recipe(here);
+    let ran =
+        topalign(&["run", "tiny.toml", "--seeds", "2", "--set", "sft.max_steps=1", "--set", "dpo.max_steps=1"], here);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let (stdout, run) = (text(&ran.stdout), |seed: &str| here.join("runs/tiny/seeds").join(seed));
+    assert!(stdout.contains("deviation") && stdout.contains("ablation.html"), "{stdout}");
+    let read = |seed: &str, file: &str| std::fs::read(run(seed).join(file)).unwrap();
+    for file in ["split/split.json", "data/sft.jsonl", "base/model.safetensors", "completions/base.jsonl"] {
+        assert!(read("seed-2027", file) == read("seed-2028", file), "{file} must not depend on the seed of training");
+    }
+    let file = "sft/final/adapter_model.safetensors";
+    assert!(read("seed-2027", file) != read("seed-2028", file));
+    assert_fails(&["run", "tiny.toml", "--seeds", "0"], here, 2, &["`--seeds` must be above 0"]);
+    assert_fails(
+        &["run", "tiny.toml", "--set", "data.train_share=0.0"],
+        here,
+        2,
+        &["`data.train_share` must be above 0"],
+    );
 }
 
 #[test]

@@ -40,8 +40,7 @@ fn the_embedded_base_fills_in_forms_it_never_saw_and_leaks() {
         at,
         "evaluate --completions completions.jsonl --traces traces.jsonl --contracts contracts.jsonl --out evaluation",
     );
-    let summary: Value =
-        serde_json::from_slice(&std::fs::read(at.join("evaluation/summary.json")).unwrap()).unwrap();
+    let summary: Value = serde_json::from_slice(&std::fs::read(at.join("evaluation/summary.json")).unwrap()).unwrap();
     let system = summary["systems"].as_object().unwrap().values().next().unwrap();
     let value = |rate: &str| system[rate]["value"].as_f64().unwrap();
     assert!(value("completion_rate") >= 0.6, "{system}");

@@ -9,7 +9,9 @@ use candle_core::Device;
 use topalign::completion::{Completion, Finish};
 use topalign::dataset::Message;
 use topalign::error::{Error, Result};
-use topalign::generate::{Ended, Existing, NextToken, Output, Protocol, Request, Sampler, decode_all};
+use topalign::generate::{
+    Ended, Existing, Identity, NextToken, Output, Prefix, Protocol, Request, Sampler, decode_all,
+};
 use topalign::model::{Decoder, Trainable};
 use topalign::prompt::Mitigation;
 use topalign::rank::{Alone, Group};
@@ -232,7 +234,8 @@ fn a_prompt_longer_than_the_context_fails_alone() {
 
 #[test]
 fn generation_ends_where_the_context_is_full() {
-    let request = Request { key: (), prompt: vec![5; 4090], limit: 100, generator: Seed(0).stream("test") };
+    let request =
+        Request { key: (), prompt: vec![5; 4090], limit: 100, generator: Seed(0).stream("test"), prefix: Prefix::Own };
     let tokenizer = tokenizer();
     let model = Scripted::new(&tokenizer, |_| "1".repeat(50));
     let mut results = Vec::new();
@@ -251,6 +254,7 @@ fn decoded(batch: usize, sampler: Sampler, seed: u64) -> Vec<(Vec<u32>, Ended)> 
         prompt: vec![10 + key as u32; 1 + key % 4],
         limit: 5 + key * 3,
         generator: Seed(seed).stream(&format!("test/{key}")),
+        prefix: Prefix::Own,
     });
     decode_all((&Hashing, &[END]), sampler, batch, requests, |key, generated| {
         results[key] = Some((generated.tokens, generated.ended));
@@ -286,6 +290,7 @@ fn what_the_decoder_generates_does_not_depend_on_the_batch_and_equals_reading_al
             prompt: prompt.clone(),
             limit: 4 + key * 3,
             generator: Seed(1).stream(&format!("test/{key}")),
+            prefix: Prefix::Own,
         });
         decode_all((&decoder, &[END]), sampler, batch, requests, |key, generated| {
             results[key] = Some(generated.tokens);
@@ -361,7 +366,7 @@ fn a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one() {
     let folder = tempfile::tempdir().unwrap();
     let settings = GenerateSettings { temperature: 1.0, selection_tokens: 8, ..GenerateSettings::default() };
     let traces = traces(5);
-    let key = ("test", Mitigation::None, Seed(5));
+    let key = Identity { system: "test", mitigation: Mitigation::None, seed: Seed(5), samples: 1 };
     let run = |path: &Path, existing: Existing, stop_after: usize| {
         let mut output = Output::open(path, existing, &traces, key).unwrap();
         let missing = output.missing(&traces);
@@ -392,7 +397,8 @@ fn a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one() {
 
 #[test]
 fn ranks_answer_each_its_part_and_all_get_every_completion() {
-    let settings = GenerateSettings { temperature: 1.0, selection_tokens: 8, batch: 2, ..GenerateSettings::default() };
+    let settings =
+        GenerateSettings { temperature: 1.0, selection_tokens: 8, batch: 2, samples: 2, ..GenerateSettings::default() };
     let traces = traces(21);
     let answer = |group: &dyn Group| {
         let tokenizer = tokenizer();
@@ -412,11 +418,49 @@ fn ranks_answer_each_its_part_and_all_get_every_completion() {
         (protocol.answer_dealt(group, &traces, count).unwrap(), seen)
     };
     let (alone, seen) = answer(&Alone);
-    assert_eq!((alone.len(), seen), (21, 21));
+    assert_eq!((alone.len(), seen), (42, 42));
     for (rank, (together, seen)) in as_ranks(2, answer).into_iter().enumerate() {
         assert_eq!(together, alone);
-        assert_eq!(seen, if rank == 0 { 21 } else { 0 }, "the first rank writes");
+        assert_eq!(seen, if rank == 0 { 42 } else { 0 }, "the first rank writes");
     }
+}
+
+#[test]
+fn samples_of_a_trace_read_its_prompt_once_and_equal_runs_under_their_seeds() {
+    let tokenizer = tokenizer();
+    let settings = GenerateSettings {
+        temperature: 1.0,
+        selection: SelectionSource::Given,
+        selection_tokens: 6,
+        response_tokens: 10,
+        batch: 4,
+        ..GenerateSettings::default()
+    };
+    let several = GenerateSettings { samples: 3, ..settings.clone() };
+    let traces = traces(3);
+    let together = answer(&Hashing, &tokenizer, &several, 5, &traces);
+    let seeds: Vec<u64> = together.iter().map(|row| row.seed).collect();
+    assert_eq!(seeds, [5, 6, 7, 5, 6, 7, 5, 6, 7]);
+    for sample in 0..3 {
+        let alone = answer(&Hashing, &tokenizer, &settings, 5 + sample as u64, &traces);
+        let of_sample: Vec<&Completion> = together.iter().skip(sample).step_by(3).collect();
+        assert_eq!(of_sample, alone.iter().collect::<Vec<_>>());
+    }
+    let scripted = Scripted::new(&tokenizer, |_| "reply".to_owned());
+    answer(&scripted, &tokenizer, &several, 5, &traces);
+    // Two stages of three traces; 18 were it once a sample.
+    assert_eq!(scripted.prompts.borrow().len(), 6);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.jsonl");
+    let key = Identity { system: "test", mitigation: Mitigation::None, seed: Seed(5), samples: 3 };
+    let mut output = Output::open(&path, Existing::Replace, &traces, key).unwrap();
+    together.iter().take(4).for_each(|row| output.add(row).unwrap());
+    output.write().unwrap();
+    let mut output = Output::open(&path, Existing::Resume, &traces, key).unwrap();
+    let missing: Vec<String> = output.missing(&traces).into_iter().map(|trace| trace.trace_id).collect();
+    assert_eq!(missing, ["test/1", "test/2"], "a trace is done with all of its samples");
+    together.iter().for_each(|row| output.add(row).unwrap());
+    assert_eq!(output.completions().cloned().collect::<Vec<_>>(), together);
 }
 
 #[test]
@@ -432,7 +476,8 @@ fn resuming_keeps_the_completions_of_other_systems_and_seeds() {
     };
     let rows = [row("other", 0, "test/0"), row("test", 0, "test/1"), row("test", 9, "test/0")];
     topalign::run::jsonl::write(&path, &rows).unwrap();
-    let mut output = Output::open(&path, Existing::Resume, &traces, ("test", Mitigation::None, Seed(0))).unwrap();
+    let key = Identity { system: "test", mitigation: Mitigation::None, seed: Seed(0), samples: 1 };
+    let mut output = Output::open(&path, Existing::Resume, &traces, key).unwrap();
     output.check_selection(SelectionSource::Protocol).unwrap();
     assert_eq!(output.check_selection(SelectionSource::Given).unwrap_err().exit_status(), 2);
     let missing = output.missing(&traces);

@@ -29,8 +29,9 @@ fn every_shipped_recipe_is_valid() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap();
+            let varies = std::fs::read_to_string(&path).unwrap().contains("[[variation]]");
             let loaded = match name {
-                "ablations" => Ablation::load(&path, &[]).map(|_| ()),
+                _ if varies => Ablation::load(&path, &[]).map(|_| ()),
                 _ if name.starts_with("session-") => SessionRecipe::load(&path, &[]).map(|_| ()),
                 _ => Recipe::load(&path, &[]).map(|_| ()),
             };
@@ -134,6 +135,25 @@ fn endpoints_of_an_evaluation_are_read_with_their_defaults_and_survive_the_resol
     let again = Recipe::parse(&recipe.to_toml().unwrap(), Path::new("/there"), &[]).unwrap();
     assert_eq!(again, recipe);
     assert_eq!(Recipe::parse(MINIMAL, Path::new(""), &[]).unwrap().evaluate.verifier, None);
+}
+
+#[test]
+fn systems_behind_endpoints_are_read_with_names_of_their_own() {
+    let text = format!(
+        "{MINIMAL}[[evaluate.agent]]\nurl = \"https://host/v1\"\nmodel = \"lab/model\"\nmitigation = \"tnm\"\n\
+         [[evaluate.agent]]\nname = \"caller\"\nurl = \"https://host/v1\"\nmodel = \"m\"\nprotocol = \"tool-calling\"\n"
+    );
+    let recipe = Recipe::parse(&text, Path::new(""), &[]).unwrap();
+    let names: Vec<&str> = recipe.evaluate.agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["lab_model+tnm", "caller"]);
+    assert_eq!(Recipe::parse(&recipe.to_toml().unwrap(), Path::new(""), &[]).unwrap(), recipe);
+    let twice = text.replace("caller", "sft").replace("lab/model", "a b");
+    insta::assert_snapshot!(faults(&twice).join("\n"), @r"
+    `evaluate.agent.name` must be a plain file name, got `a b+tnm`, expected letters, digits, `-`, `_`, `+`, `:` and `.`
+    evaluate.agent.name: two systems have one name, got `sft`
+    ");
+    let samples = format!("{MINIMAL}[generate]\nsamples = 3\n");
+    insta::assert_snapshot!(faults(&samples).join("\n"), @"every one of `generate.samples` would be the same, got `3` | set `generate.temperature` above 0");
 }
 
 #[test]

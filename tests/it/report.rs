@@ -100,16 +100,21 @@ pub fn elements(html: &str) -> Vec<String> {
 fn every_element_is_closed_and_answers_bring_none_of_their_own() {
     let (_, html) = page();
     let elements = elements(&html);
-    for foreign in ["script", "img", "iframe", "object", "a"] {
+    for foreign in ["img", "iframe", "object"] {
         assert!(!elements.iter().any(|name| name == foreign), "{foreign}");
     }
+    // The page's own script, and links to its own sections.
+    assert_eq!(elements.iter().filter(|name| *name == "script").count(), 1);
+    assert_eq!(html.matches("<a ").count(), html.matches("<a href=\"#").count());
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
 }
 
 #[test]
 fn the_page_loads_nothing() {
     let (_, html) = page();
-    assert!(html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\""));
+    assert!(
+        html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-")
+    );
     for attribute in ["src=\"", "@import", "url(", "href=\"http"] {
         assert!(!html.contains(attribute), "{attribute}");
     }
@@ -169,6 +174,54 @@ fn counts_of_the_data_are_shown_as_the_builder_wrote_them() {
     let headings: Vec<&str> = page.data_counts.iter().map(|counts| counts.heading.as_str()).collect();
     assert_eq!(headings, ["Traces", "Preference pairs by kind", "Traces in quarantine"]);
     assert!(html.contains("over-refusal</th><td>5</td>"));
+}
+
+#[test]
+fn every_link_leads_to_a_section_and_every_answer_can_be_searched() {
+    let (page, html) = page();
+    for target in html.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert_eq!(html.matches(&format!("<h2 id=\"{target}\"")).count(), 1, "{target}");
+    }
+    let answers: usize = page.examples.iter().map(|example| example.answers.len()).sum();
+    assert_eq!(html.matches("<article class=\"answer\" data-system=").count(), answers);
+    assert!(html.contains("role=\"search\"") && html.contains("1 of 1 traces"));
+}
+
+#[test]
+fn a_summary_of_people_s_labels_in_the_run_folder_is_shown() {
+    let folder = run_folder();
+    let rows: Vec<topalign::exposure::LabelRow> = ["full", "none", "full"]
+        .iter()
+        .enumerate()
+        .map(|(index, label)| {
+            let row = json!({"pair_id": index, "annotator_a": label, "annotator_b": label, "gold": label, "prediction": "full"});
+            serde_json::from_value(row).unwrap()
+        })
+        .collect();
+    let found = topalign::exposure::agreement(&rows, "full", Settings { resamples: 50, seed: Seed(1) }).unwrap();
+    std::fs::create_dir(folder.path().join("agreement")).unwrap();
+    std::fs::write(folder.path().join("agreement/summary.json"), serde_json::to_string(&found).unwrap()).unwrap();
+    let html = render(&collect(folder.path()).unwrap());
+    elements(&html);
+    // Precision 2 of 3, recall 2 of 2: F1 0.8.
+    assert!(html.contains("Judge and people") && html.contains("<b>0.800</b>"), "{html}");
+}
+
+#[test]
+fn the_page_of_an_ablation_has_a_learning_curve_where_sizes_differ() {
+    let run = |variation: &str, seed: u64, traces: usize| {
+        let (page, _) = page();
+        topalign::evaluate::SystemRun::of(variation, Seed(seed), Some(traces), &page.summary)
+    };
+    let sizes = [run("all", 1, 40), run("all", 2, 40), run("half", 1, 20), run("half", 2, 20)].concat();
+    let html = topalign::report::render_ablation("curve", &topalign::evaluate::spread(&sizes));
+    elements(&html);
+    assert!(html.contains("Learning curve") && html.contains("training traces"));
+    assert!(html.contains("sft goes from"), "{html}");
+    let same = [run("all", 1, 40), run("other", 1, 40)].concat();
+    let html = topalign::report::render_ablation("same", &topalign::evaluate::spread(&same));
+    elements(&html);
+    assert!(!html.contains("Learning curve") && html.contains("H by variation"));
 }
 
 #[test]

@@ -160,3 +160,27 @@ fn variants_pinned_to_different_parts_are_a_fault() {
     let error = split(&mut traces, 0.5, Seed(1)).expect_err("a fault");
     assert_eq!(error.exit_status(), 2);
 }
+
+#[test]
+fn a_smaller_share_of_the_training_traces_is_part_of_a_greater_one_and_keeps_groups_whole() {
+    let mut traces = scenarios(40);
+    for (one, other) in [(5, 9), (6, 30), (7, 31)] {
+        traces[one].sensitive_conclusion = traces[other].sensitive_conclusion.clone();
+    }
+    let split = split(&mut traces, 0.2, Seed(3)).unwrap();
+    let train = |share: f64| -> BTreeSet<String> {
+        let parts = split.with_train_share(share);
+        assert_eq!(parts.values().filter(|part| **part == Part::HeldOut).count(), split.count(Part::HeldOut));
+        parts.into_iter().filter(|(_, part)| *part == Part::Train).map(|(id, _)| id).collect()
+    };
+    let all = split.count(Part::Train);
+    let (eighth, half, most) = (train(0.125), train(0.5), train(0.999));
+    assert!(eighth.is_subset(&half) && half.is_subset(&most));
+    assert!(half.len().abs_diff(all / 2) <= 4, "{} of {all}", half.len());
+    assert!(!train(1e-9).is_empty(), "at least one group stays");
+    for members in split.groups.values() {
+        let kept = members.iter().filter(|id| half.contains(*id)).count();
+        let trained = members.iter().filter(|id| split.part(id) == Some(Part::Train)).count();
+        assert!(kept == 0 || kept == trained, "{members:?}");
+    }
+}
