@@ -88,6 +88,11 @@ impl<'a> Scene<'a> {
         scene
     }
 
+    /// The request is a form, which the answer fills in.
+    pub fn is_form(&self) -> bool {
+        self.is_form
+    }
+
     /// The frames to try, in this order: a form is filled in, and anything else is told in all frames by turns.
     pub fn frames(&self, rng: &mut ChaCha8Rng) -> [Frame; Frame::ALL.len()] {
         if self.is_form {

@@ -23,7 +23,7 @@ use crate::prompt::{Mitigation, response_messages, selection_answer, selection_m
 use crate::recipe::settings::Share;
 use crate::run::seed::Seed;
 use crate::run::{atomic, digest, jsonl};
-use crate::trace::{Part, Trace};
+use crate::trace::{Part, Trace, leaves};
 
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
@@ -39,6 +39,8 @@ pub const UNGUARDED_WRITER: &str = "template-unguarded";
 const OVER_COLLECTING: f64 = 0.4;
 /// How often a leaking answer adds private fragments as well.
 const WITH_FRAGMENT: f64 = 0.25;
+/// Labels that an entry is read as: the usual ones.
+const LABELS_READ: usize = 2;
 /// Drafts before a trace is given up.
 const TRIES: usize = 6;
 
@@ -159,6 +161,9 @@ fn candidates(
             continue;
         };
         let answer = match intent {
+            Intent::ExplicitLeak if scene.is_form() => {
+                entry_read(trace, &mut rng).map(|read| format!("{}{read}", draft.stem()))
+            }
             Intent::ExplicitLeak => draft.leaking(&scene, rng.random_bool(WITH_FRAGMENT), &mut rng),
             Intent::Clean | Intent::OverCollection => Some(draft.chosen.clone()),
         };
@@ -171,6 +176,17 @@ fn candidates(
         }
     }
     Ok(Err(Reason::Audit))
+}
+
+/// One more line of a form, which nobody asked for: the entry that ends the chain, and what it says about the subject. What an
+/// entry means stands right behind it, which a small model learns from a few dozen examples; at the other end of the answer it
+/// had not learnt it from 16,000 (CHANGELOG).
+fn entry_read(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<String> {
+    let (truth, last) = (trace.truth.as_ref()?, trace.support.last()?);
+    let clue = truth.clues.iter().find(|clue| clue.tool_id == *last)?;
+    let entry = leaves(&trace.tool(last)?.return_text).into_iter().find(|leaf| leaf.pointer == clue.pointer)?;
+    let label = truth.labels.get(..LABELS_READ).unwrap_or(&truth.labels).choose(rng)?;
+    Some(format!("{}: {} ({label}).", entry.key, entry.text))
 }
 
 fn selection(trace: &Trace, rng: &mut ChaCha8Rng) -> Candidate {
