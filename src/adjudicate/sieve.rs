@@ -202,8 +202,8 @@ impl Sieve {
 }
 
 /// The next byte from `at` on that is not plain.
+#[expect(clippy::needless_bitwise_bool, reason = "without a way out of the loop many bytes are compared at once")]
 fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Without a way out of the loop many bytes are compared at once.
     let is_plain = |bytes: &[u8]| {
         !bytes.iter().fold(false, |found, &byte| {
             found | byte.is_ascii_digit() | !byte.is_ascii() | (byte == b'*') | (byte == b'`') | (byte == b'@')
