@@ -55,7 +55,8 @@ static SHORTER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     fixed(r"(?i)^(?:,? and |, | )[\w.]+[ -]?(?:weeks?|wks?|days?|hours?|hrs?|minutes?|mins?|months?)\b")
 });
 /// The first end of a range, before its second.
-static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| fixed(r"(?i)\w ?(?:to|or|-|\u{2013}) ?$"));
+static RANGE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| fixed(&format!(r"(?i)(?:\d|\b(?:{}))(?: to | or | ?[-\u{{2013}}] ?)$", WORDS.join("|"))));
 static ENDS: LazyLock<Option<Regex>> = LazyLock::new(|| fixed(r"(?i)\b(?:years?|yrs?|months?)(?:,? and |, | )$"));
 /// Bytes before a duration that are looked at.
 const BEFORE: usize = 24;
@@ -153,6 +154,7 @@ mod tests {
             ("1 year and six months", 18),
             ("an 18-month lease", 18),
             ("eighteen months", 18),
+            ("for 18 months", 18),
             ("P1Y6M", 18),
             ("P18M", 18),
             ("half a year", 6),
@@ -172,6 +174,7 @@ mod tests {
             "once a month",
             "12 to 18 months",
             "12-18 months",
+            "twelve or eighteen months",
             "1.3 years",
             "1 year and 3 days",
             "1 year 2 weeks",
