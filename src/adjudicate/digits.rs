@@ -3,9 +3,8 @@
 //! In: bytes and a run of digits in them. Out: whether anything that begins there, or is spelled around it, could be equal
 //! to a declared value, an account number, or their last digits.
 
-use std::collections::HashSet;
-
 use super::equal::Values;
+use super::keys::Keys;
 use super::partial::{Parts, SUFFIX};
 use super::pattern::Pattern;
 use super::typed::Value;
@@ -23,77 +22,63 @@ const NEAR: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Digits {
     /// Digits of numbers without outer zeros.
-    amounts: HashSet<u64>,
-    years: HashSet<u64>,
-    hours: HashSet<u64>,
+    amounts: Keys,
+    years: Keys,
+    hours: Keys,
     durations: bool,
-    /// Length and value of the leading digits of accounts and telephone numbers.
-    leading: HashSet<(usize, u64)>,
+    /// Leading digits of accounts and telephone numbers, told by [`lead_key`].
+    leading: Keys,
+    /// Letters stand between the leading digits of an account.
+    lettered: bool,
     phones: bool,
     /// Last digits of numbers that may be masked.
-    suffixes: HashSet<u64>,
+    suffixes: Keys,
+}
+
+/// What is gathered before it is put in order.
+#[derive(Default)]
+struct Gathered {
+    amounts: Vec<u64>,
+    years: Vec<u64>,
+    hours: Vec<u64>,
+    leading: Vec<u64>,
 }
 
 impl Digits {
     /// What a contract's numbers begin and end with.
     pub fn new(accounts: &[Pattern], values: &Values, parts: &Parts) -> Self {
         let mut digits = Self::default();
+        let mut gathered = Gathered::default();
         for account in accounts {
-            digits.lead(&account.text.chars().filter(char::is_ascii_digit).collect::<String>());
+            gathered.lead(&account.text.chars().filter(char::is_ascii_digit).collect::<String>());
+            digits.lettered |= has_letters_within(&account.text);
         }
         for value in values.all() {
-            digits.add(value);
+            digits.durations |= matches!(value, Value::Duration(_) | Value::Months(_));
+            digits.phones |= matches!(value, Value::Phone(..));
+            gathered.add(value);
         }
-        digits.suffixes = parts.suffixes().into_iter().filter_map(|suffix| suffix.parse().ok()).collect();
+        digits.amounts = Keys::new(gathered.amounts);
+        digits.years = Keys::new(gathered.years);
+        digits.hours = Keys::new(gathered.hours);
+        digits.leading = Keys::new(gathered.leading);
+        digits.suffixes = Keys::new(parts.suffixes().into_iter().filter_map(|suffix| suffix.parse().ok()).collect());
         digits
-    }
-
-    fn add(&mut self, value: &Value) {
-        match value {
-            Value::Number(number) | Value::Money(number, _) | Value::Percentage(number) => {
-                self.amounts.insert(significant(number.bytes().filter(u8::is_ascii_digit)));
-            }
-            Value::Date(year, ..) => {
-                self.years.extend(u64::try_from(*year).ok());
-            }
-            Value::Time(hour, _) => {
-                let hour = u64::from(*hour);
-                self.hours.extend([hour, hour % 12, hour % 12 + 12]);
-                self.hours.extend((hour % 12 == 0).then_some(12));
-            }
-            Value::Duration(_) => self.durations = true,
-            Value::Phone(phone, _) => {
-                self.phones = true;
-                for dropped in 0..=3.min(phone.len()) {
-                    let rest = &phone[dropped..];
-                    self.lead(rest);
-                    self.lead(&format!("0{rest}"));
-                    self.lead(rest.trim_start_matches('0'));
-                }
-            }
-            Value::Email(_) => {}
-        }
-    }
-
-    fn lead(&mut self, digits: &str) {
-        let lead = &digits[..digits.len().min(LEADING)];
-        if lead.len() >= FEWEST {
-            self.leading.extend(lead.parse().ok().map(|value: u64| (lead.len(), value)));
-        }
     }
 
     /// Whether numbers are looked for at all.
     pub fn any(&self) -> bool {
         self.durations
-            || [&self.amounts, &self.years, &self.hours, &self.suffixes].iter().any(|set| !set.is_empty())
-            || !self.leading.is_empty()
+            || [&self.amounts, &self.years, &self.hours, &self.suffixes, &self.leading]
+                .iter()
+                .any(|keys| !keys.is_empty())
     }
 
     /// Whether the run of digits from `start` to `end` could belong to a match.
     pub fn may_match(&self, bytes: &[u8], start: usize, end: usize) -> bool {
         (!self.amounts.is_empty() && self.may_be_amount(bytes, start))
-            || (end - start == 4 && self.years.contains(&number(&bytes[start..end])))
-            || (end - start <= 2 && self.may_be_time(bytes, start, end))
+            || (end - start == 4 && self.years.contains(number(&bytes[start..end])))
+            || (end - start <= 2 && !self.hours.is_empty() && self.may_be_time(bytes, start, end))
             || (self.durations && is_before_unit(bytes, end))
             || (!self.leading.is_empty() && self.may_lead(bytes, start))
             || (!self.suffixes.is_empty() && self.may_be_last(bytes, start, end))
@@ -114,13 +99,13 @@ impl Digits {
             }
             end += 1;
         }
-        self.amounts.contains(&significant(bytes[start..end].iter().copied().filter(u8::is_ascii_digit)))
+        self.amounts.contains(significant(bytes[start..end].iter().copied().filter(u8::is_ascii_digit)))
     }
 
     fn may_be_time(&self, bytes: &[u8], start: usize, end: usize) -> bool {
         let after = bytes.get(end).copied().unwrap_or(b'\n');
         let after = if after.is_ascii_whitespace() { bytes.get(end + 1).copied().unwrap_or(b'\n') } else { after };
-        matches!(after, b':' | b'a' | b'A' | b'p' | b'P' | 128..) && self.hours.contains(&number(&bytes[start..end]))
+        matches!(after, b':' | b'a' | b'A' | b'p' | b'P' | 128..) && self.hours.contains(number(&bytes[start..end]))
     }
 
     /// Whether the digits from here, whatever stands between them, begin like a number that is looked for.
@@ -135,6 +120,8 @@ impl Digits {
                 count += 1;
             } else if !byte.is_ascii() {
                 return true;
+            } else if byte.is_ascii_alphabetic() && !self.lettered {
+                break;
             }
             used += usize::from(!byte.is_ascii_whitespace());
             if count == most || used == NEAR {
@@ -143,17 +130,25 @@ impl Digits {
         }
         let offsets = if self.phones { CODE } else { 0 };
         (0..=offsets).any(|from| {
-            (FEWEST..=LEADING).any(|length| {
-                digits[..count]
-                    .get(from..from + length)
-                    .is_some_and(|lead| self.leading.contains(&(length, number(lead))))
-            })
+            let Some(first) = digits[..count].get(from..from + FEWEST) else { return false };
+            let mut lead = number(first);
+            let mut length = FEWEST;
+            loop {
+                if self.leading.contains(lead_key(length, lead)) {
+                    return true;
+                }
+                if length == LEADING || from + length == count {
+                    return false;
+                }
+                lead = lead * 10 + u64::from(digits[from + length] - b'0');
+                length += 1;
+            }
         })
     }
 
     /// Whether these are the last digits of a number, behind a mask or the words for one.
     fn may_be_last(&self, bytes: &[u8], start: usize, end: usize) -> bool {
-        if !(SUFFIX..=6).contains(&(end - start)) || !self.suffixes.contains(&number(&bytes[end - SUFFIX..end])) {
+        if !(SUFFIX..=6).contains(&(end - start)) || !self.suffixes.contains(number(&bytes[end - SUFFIX..end])) {
             return false;
         }
         let hides = |byte: &u8| matches!(byte, b'*' | b'x' | b'X' | b'#') || !byte.is_ascii();
@@ -164,6 +159,63 @@ impl Digits {
     }
 }
 
+impl Gathered {
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Number(number) | Value::Money(number, _) | Value::Percentage(number) => {
+                self.amounts.push(significant(number.bytes().filter(u8::is_ascii_digit)));
+            }
+            Value::Date(year, ..) => {
+                self.years.extend(u64::try_from(*year).ok());
+            }
+            Value::Time(hour, _) => {
+                let hour = u64::from(*hour);
+                self.hours.extend([hour, hour % 12, hour % 12 + 12]);
+                self.hours.extend((hour % 12 == 0).then_some(12));
+            }
+            Value::Phone(phone, _) => {
+                for dropped in 0..=3.min(phone.len()) {
+                    let rest = &phone[dropped..];
+                    self.lead(rest);
+                    self.lead(&format!("0{rest}"));
+                    self.lead(rest.trim_start_matches('0'));
+                }
+            }
+            Value::Duration(_) | Value::Months(_) | Value::Email(_) => {}
+        }
+    }
+
+    fn lead(&mut self, digits: &str) {
+        let lead = &digits[..digits.len().min(LEADING)];
+        if lead.len() >= FEWEST {
+            self.leading.extend(lead.parse().ok().map(|value: u64| lead_key(lead.len(), value)));
+        }
+    }
+}
+
+/// Length and value of leading digits as one number.
+fn lead_key(length: usize, value: u64) -> u64 {
+    value << 4 | length as u64
+}
+
+/// Whether letters stand between the leading digits of an account's compact form.
+fn has_letters_within(account: &str) -> bool {
+    let mut digits = 0;
+    let mut lettered = false;
+    for character in account.trim_start_matches(|character: char| !character.is_ascii_digit()).chars() {
+        if digits == LEADING {
+            break;
+        }
+        if character.is_ascii_digit() {
+            digits += 1;
+        } else {
+            // What only follows the last digit that is looked at does not count, but does no harm.
+            lettered |= character.is_alphabetic();
+        }
+    }
+    lettered
+}
+
 fn is_before_unit(bytes: &[u8], end: usize) -> bool {
     let after = match bytes.get(end) {
         Some(b' ' | b'-') => bytes.get(end + 1),
@@ -171,7 +223,7 @@ fn is_before_unit(bytes: &[u8], end: usize) -> bool {
         Some(b'.') => return bytes.get(end + 1).is_some_and(u8::is_ascii_digit),
         after => after,
     };
-    after.is_some_and(|after| matches!(after.to_ascii_lowercase(), b'w' | b'd' | b'h' | b'm' | b's'))
+    after.is_some_and(|after| matches!(after.to_ascii_lowercase(), b'y' | b'w' | b'd' | b'h' | b'm' | b's'))
 }
 
 /// The value of digits; only equality matters, so it may wrap.

@@ -45,9 +45,12 @@ pub(super) fn add(readings: &mut Vec<Reading<'_>>) {
         let end = readings.len();
         let mut found = Vec::new();
         for reading in &readings[start..end] {
-            found.extend(
-                [percent(reading), entities(reading), unescaped(reading, true), blobs(reading)].into_iter().flatten(),
-            );
+            let bytes = reading.text.as_bytes();
+            // One look for the marks of all three: most texts have none of them.
+            if memchr::memchr3(b'%', b'&', b'\\', bytes).is_some() || memchr::memchr(b'+', bytes).is_some() {
+                found.extend([percent(reading), entities(reading), unescaped(reading, true)].into_iter().flatten());
+            }
+            found.extend(blobs(reading));
         }
         start = end;
         readings.extend(found);
@@ -176,21 +179,23 @@ fn blobs(reading: &Reading<'_>) -> Option<Reading<'static>> {
     any.then(|| rewriter.pieces(true))
 }
 
-/// Runs of base64's characters, found by looking at every [`SHORTEST_BLOB`]th byte only.
+/// Runs of base64's characters. A run of [`SHORTEST_BLOB`] holds every byte of some stretch that ends so far behind any byte that is
+/// none of them: stretches are looked at from their ends, so that most of their bytes are never read.
 fn blob_ranges(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut probe = SHORTEST_BLOB - 1;
-    while probe < bytes.len() {
-        if is_blob_byte(bytes[probe]) {
-            let start = probe - bytes[..probe].iter().rev().take_while(|byte| is_blob_byte(**byte)).count();
-            let end = probe + bytes[probe..].iter().take_while(|byte| is_blob_byte(**byte)).count();
-            if end - start >= SHORTEST_BLOB && looks_encoded(&bytes[start..end]) {
-                ranges.push(start..end);
-            }
-            probe = probe.max(end);
+    let mut start = 0;
+    while let Some(stretch) = bytes.get(start..start + SHORTEST_BLOB) {
+        if let Some(other) = stretch.iter().rposition(|byte| !is_blob_byte(*byte)) {
+            start += other + 1;
+            continue;
         }
-        probe += SHORTEST_BLOB;
+        let first = start - bytes[..start].iter().rev().take_while(|byte| is_blob_byte(**byte)).count();
+        let length = bytes[start..].iter().take_while(|byte| is_blob_byte(**byte)).count();
+        if looks_encoded(&bytes[first..start + length]) {
+            ranges.push(first..start + length);
+        }
+        start += length;
     }
     if ranges.iter().any(|range| (60..=76).contains(&range.len()))
         && let Some(pattern) = WRAPPED.as_ref()
@@ -205,8 +210,18 @@ fn blob_ranges(text: &str) -> Vec<Range<usize>> {
 }
 
 fn is_blob_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+    BLOB_BYTES[usize::from(byte)]
 }
+
+static BLOB_BYTES: [bool; 256] = {
+    let mut bytes = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        bytes[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'+' | b'/' | b'-' | b'_');
+        byte += 1;
+    }
+    bytes
+};
 
 /// Words are lower case after their first letter; encodings are not.
 fn looks_encoded(run: &[u8]) -> bool {
@@ -270,6 +285,22 @@ fn readable(bytes: Vec<u8>, origin: impl Fn(usize, usize) -> Range<usize>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_run_that_is_long_enough_is_found() {
+        for before in 0..30 {
+            for length in 0..40 {
+                let run = "Ab1+/-_".chars().cycle().take(length).collect::<String>();
+                let text = format!("{}{run} and more", "x ".repeat(before));
+                let expected: Vec<Range<usize>> = if length < SHORTEST_BLOB {
+                    Vec::new()
+                } else {
+                    std::iter::once(2 * before..2 * before + length).collect()
+                };
+                assert_eq!(blob_ranges(&text), expected, "{text}");
+            }
+        }
+    }
 
     #[test]
     fn every_fixed_pattern_compiles() {

@@ -59,7 +59,7 @@ impl Values {
         match value {
             Value::Number(_) | Value::Money(..) | Value::Percentage(_) => self.wanted.numbers = true,
             Value::Date(..) | Value::Time(..) => self.wanted.moments = true,
-            Value::Duration(_) => self.wanted.durations = true,
+            Value::Duration(_) | Value::Months(_) => self.wanted.durations = true,
             Value::Phone(..) => self.wanted.phones = true,
             Value::Email(_) => self.wanted.emails = true,
         }
@@ -113,7 +113,7 @@ fn declared(form: &str, kind: TargetKind, notation: &Notation) -> Option<Value> 
             | (Value::Percentage(_), TargetKind::Percentage | TargetKind::Clue | TargetKind::Text)
             | (Value::Date(..), TargetKind::Date | TargetKind::Clue | TargetKind::Text)
             | (Value::Time(..), TargetKind::Time | TargetKind::Clue | TargetKind::Text)
-            | (Value::Duration(_), TargetKind::Duration)
+            | (Value::Duration(_) | Value::Months(_), TargetKind::Duration)
             | (Value::Phone(..), TargetKind::Phone)
             | (Value::Email(_), TargetKind::Email | TargetKind::Clue | TargetKind::Text) => true,
             (Value::Money(_, currency), TargetKind::Clue | TargetKind::Text) => currency.is_some(),

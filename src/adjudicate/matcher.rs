@@ -14,7 +14,7 @@ use super::pattern::{Pattern, patterns, wordings};
 use super::reading::{Reading, readings};
 use super::sieve::Sieve;
 use super::wording::Wordings;
-use super::{Match, Tier, boundary, negation, typed};
+use super::{Match, Tier, acronym, boundary, negation, typed};
 use crate::contract::{Contract, Target, TargetKind};
 use crate::error::{Error, Result};
 
@@ -45,8 +45,9 @@ impl Matcher {
     pub fn new(contract: &Contract) -> Result<Self> {
         contract.validate()?;
         let targets = contract.targets.clone();
+        let acronyms = acronym::patterns(&targets);
         let patterns: Vec<Pattern> =
-            targets.iter().enumerate().flat_map(|(index, target)| patterns(index, target)).collect();
+            targets.iter().enumerate().flat_map(|(index, target)| patterns(index, target)).chain(acronyms).collect();
         let accounts: Vec<Pattern> = patterns
             .iter()
             .filter(|pattern| targets[pattern.target].kind == TargetKind::Account)
@@ -242,8 +243,11 @@ fn accept(text: &str, normalised: &Normalised, range: &Range<usize>, pattern: &P
     if pattern.capitals.as_ref().is_some_and(|capitals| !same_capitals(original, capitals)) {
         return None;
     }
+    if pattern.tier == Tier::Partial && !acronym::may_stand(text, &origin) {
+        return None;
+    }
     let negated = negation::is_negated(&normalised.text, range);
-    let hit = Hit::new(pattern.target, pattern.alias, Tier::Normalized, negated, origin);
+    let hit = Hit::new(pattern.target, pattern.alias, pattern.tier, negated, origin);
     Some(Hit { declared: pattern.declared.clone(), ..hit })
 }
 

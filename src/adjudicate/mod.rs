@@ -10,9 +10,9 @@
 //! | the declared characters, also behind the payload's own JSON escapes | exact |
 //! | other case, width, accents' composition, spaces, hyphens, emphasis, `snake_case`, grouping of account numbers | normalized |
 //! | a label inflected, joined (`nightshift`) or written apart, its content words in another order with only small words between, its acronym or expansion where the label gives both; `Surname, Given` | normalized |
-//! | an equal amount, number, percentage, date, time, duration, telephone number or spelled-out address with one reading | typed |
+//! | an equal amount, number, percentage, date, time, duration (months equal years, nothing shorter), telephone number or spelled-out address with one reading | typed |
 //! | any of the first two behind percent, HTML, string escapes, base64, hexadecimal | encoded |
-//! | masked digits or address, initials, surname, the base form of a label in `-ing`, a label's content words in one clause with other words between | partial |
+//! | masked digits or address, initials, surname, the base form of a label in `-ing`, a label's content words in one clause with other words between, an acronym that the label does not give | partial |
 //!
 //! [`Matcher::find`] reads closely only what could hold a match: a sieve over the bytes looks for an anchor of each form (a
 //! run of letters that any spelling holds in one piece) and for a few digits of each number.
@@ -21,11 +21,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+mod acronym;
 mod boundary;
 mod decide;
 mod digits;
 mod encoding;
 mod equal;
+mod keys;
 mod matcher;
 mod negation;
 mod normalise;
@@ -40,6 +42,7 @@ mod wording;
 pub use decide::{Decision, Disclosure, decide, disclosures};
 pub use matcher::Matcher;
 pub use presence::find_value;
+pub use typed::MONTHS;
 
 /// How close a match is to the declared form. Tiers after [`Tier::Normalized`] stay out of headline figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

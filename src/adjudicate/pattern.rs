@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Tier;
 use super::normalise::{self, Camel};
 use crate::contract::{Target, TargetKind};
 
@@ -24,6 +25,8 @@ pub(super) struct Pattern {
     pub declared: Option<String>,
     /// Capitals that must stand as written: `AIDS` is not `aids`.
     pub capitals: Option<String>,
+    /// Normalised; partial for acronyms that are made here.
+    pub tier: Tier,
 }
 
 /// All forms of a target.
@@ -72,6 +75,7 @@ fn of_text(target: usize, alias: Option<usize>, declared: &str, kind: TargetKind
             text,
             declared: is_declared.then(|| declared.to_owned()),
             capitals: capitals.as_ref().map(|word| if is_declared { word.clone() } else { format!("{word}s") }),
+            tier: Tier::Normalized,
         })
         .collect()
 }

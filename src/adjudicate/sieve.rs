@@ -23,6 +23,10 @@ use crate::error::{Error, Result};
 const CONTEXT: usize = negation::CONTEXT + 60;
 /// Letters and digits around a number.
 const NUMBER_REACH: usize = 120 + CONTEXT;
+/// Letters of a duration in years and months.
+const LONGEST_MONTHS: usize = 80;
+/// Bytes that are looked at together.
+const STRIDE: usize = 32;
 /// Bytes of anchors up to which a faster, larger automaton is built.
 const LARGEST_TABLE: usize = 100_000;
 
@@ -104,6 +108,12 @@ impl Sieve {
         for value in values.all() {
             match value {
                 Value::Email(address) => add(anchor_of(address), 3 * address.len(), true),
+                // Numbers may stand in words.
+                Value::Months(_) => {
+                    add("year", LONGEST_MONTHS, false);
+                    add("yr", LONGEST_MONTHS, false);
+                    add("month", LONGEST_MONTHS, false);
+                }
                 Value::Time(12, 0) => add("noon", 0, true),
                 Value::Time(0, 0) => add("midnight", 0, true),
                 _ => {}
@@ -146,8 +156,7 @@ impl Sieve {
     fn look(&self, text: &str, add: &mut impl FnMut(&Range<usize>, usize)) {
         let bytes = text.as_bytes();
         let mut at = 0;
-        while let Some(offset) = bytes[at..].iter().position(|byte| CLASSES[usize::from(*byte)] != Class::Plain) {
-            let start = at + offset;
+        while let Some(start) = next_special(bytes, at) {
             at = match CLASSES[usize::from(bytes[start])] {
                 Class::Plain => start + 1,
                 Class::Digit => {
@@ -190,6 +199,21 @@ impl Sieve {
         }
         end
     }
+}
+
+/// The next byte from `at` on that is not plain.
+#[expect(clippy::needless_bitwise_bool, reason = "without a way out of the loop many bytes are compared at once")]
+fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let is_plain = |bytes: &[u8]| {
+        !bytes.iter().fold(false, |found, &byte| {
+            found | byte.is_ascii_digit() | !byte.is_ascii() | (byte == b'*') | (byte == b'`') | (byte == b'@')
+        })
+    };
+    while bytes.get(at..at + STRIDE).is_some_and(is_plain) {
+        at += STRIDE;
+    }
+    let offset = bytes[at..].iter().position(|byte| CLASSES[usize::from(*byte)] != Class::Plain)?;
+    Some(at + offset)
 }
 
 /// The run of letters and digits by which a form is looked for: the longest, of an address's own part if it has one.
@@ -271,4 +295,19 @@ fn merged(mut windows: Vec<Range<usize>>) -> Vec<Range<usize>> {
         }
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_is_special_among_many_if_it_is_alone() {
+        for byte in 0..=255 {
+            let mut bytes = vec![b'a'; 3 * STRIDE];
+            bytes[STRIDE + 5] = byte;
+            let expected = (CLASSES[usize::from(byte)] != Class::Plain).then_some(STRIDE + 5);
+            assert_eq!(next_special(&bytes, 0), expected, "{byte}");
+        }
+    }
 }

@@ -5,12 +5,14 @@
 //! are `partial`: the clause may say something else.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
 use super::Tier;
+use super::keys::Keys;
 use super::normalise::{Camel, Normalised};
 
 /// Words that stand between content words without changing what is said.
@@ -64,7 +66,8 @@ impl Word {
     }
 
     fn is(&self, token: &Token<'_>) -> bool {
-        self.text == token.text || (!self.small && self.stem == token.stem && token.text.starts_with(self.anchor()))
+        // A stem is worked out last: few words begin like the declared one.
+        self.text == token.text || (!self.small && token.text.starts_with(self.anchor()) && self.stem == token.stem())
     }
 
     /// The same stem with endings that only inflect: `transit` is not `transition`. What a declared `-ing` or `-ed` form
@@ -84,7 +87,8 @@ impl Word {
     }
 }
 
-fn is_small(word: &str) -> bool {
+/// Whether a word has no content of its own.
+pub(super) fn is_small(word: &str) -> bool {
     SMALL.split(' ').any(|small| small == word)
 }
 
@@ -95,7 +99,7 @@ pub(super) struct Wordings {
     /// By the stem of the word that each is looked for by.
     by_stem: BTreeMap<String, Vec<usize>>,
     /// First bytes of those stems.
-    starts: HashSet<[u8; SHARED]>,
+    starts: Keys,
 }
 
 /// A match in the given text.
@@ -129,7 +133,7 @@ impl Wordings {
             by_stem.entry(wording.key().stem.clone()).or_default().push(index);
         }
         let starts = wordings.iter().filter_map(|wording| start_of(wording.key().anchor())).collect();
-        Self { all: wordings, by_stem, starts }
+        Self { all: wordings, by_stem, starts: Keys::new(starts) }
     }
 
     /// For each wording what any mention of it must contain, with its length.
@@ -145,14 +149,15 @@ impl Wordings {
             return Vec::new();
         }
         let ranges: Vec<Range<usize>> = word_ranges(&normalised.text).collect();
-        let may_match = |word: &str| start_of(word).is_none_or(|start| self.starts.contains(&start));
+        let may_match = |word: &str| start_of(word).is_none_or(|start| self.starts.contains(start));
         if !ranges.iter().any(|range| may_match(&normalised.text[range.clone()])) {
             return Vec::new();
         }
-        let tokens = tokens(original, normalised, ranges);
+        let stemmer = Stemmer::create(Algorithm::English);
+        let tokens = tokens(original, normalised, ranges, &stemmer);
         let mut said = Vec::new();
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| may_match(token.text)) {
-            for &index in self.by_stem.get(token.stem.as_ref()).into_iter().flatten() {
+            for &index in self.by_stem.get(token.stem()).into_iter().flatten() {
                 let wording = &self.all[index];
                 if wording.key().is(token)
                     && let Some((words, tier)) = wording.around(&tokens, at)
@@ -166,31 +171,44 @@ impl Wordings {
     }
 }
 
-fn tokens<'t>(original: &str, normalised: &'t Normalised, ranges: Vec<Range<usize>>) -> Vec<Token<'t>> {
-    let stemmer = Stemmer::create(Algorithm::English);
+fn tokens<'t>(
+    original: &str,
+    normalised: &'t Normalised,
+    ranges: Vec<Range<usize>>,
+    stemmer: &'t Stemmer,
+) -> Vec<Token<'t>> {
     let mut tokens: Vec<Token<'t>> = Vec::with_capacity(ranges.len());
     for range in ranges {
         let text = &normalised.text[range.clone()];
         let origin = normalised.origin(&range);
         let gap = tokens.last().map_or("", |last| original.get(last.origin.end..origin.start).unwrap_or(""));
-        tokens.push(Token { text, stem: stemmer.stem(text), gap: gap_of(gap), range, origin });
+        tokens.push(Token { text, stemmer, stem: OnceCell::new(), gap: gap_of(gap), range, origin });
     }
     tokens
 }
 
 /// The first bytes of a word; `None` for shorter ones, which are always looked up.
-fn start_of(word: &str) -> Option<[u8; SHARED]> {
-    word.as_bytes().get(..SHARED)?.try_into().ok()
+fn start_of(word: &str) -> Option<u64> {
+    let start = word.as_bytes().get(..SHARED)?;
+    Some(start.iter().fold(0, |start, byte| start << 8 | u64::from(*byte)))
 }
 
 /// A word of the text.
 struct Token<'t> {
     text: &'t str,
-    stem: Cow<'t, str>,
+    stemmer: &'t Stemmer,
+    /// Worked out when it is asked for.
+    stem: OnceCell<Cow<'t, str>>,
     /// What stands before it.
     gap: Gap,
     range: Range<usize>,
     origin: Range<usize>,
+}
+
+impl Token<'_> {
+    fn stem(&self) -> &str {
+        self.stem.get_or_init(|| self.stemmer.stem(self.text))
+    }
 }
 
 /// What stands between two words.

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::text::Text;
+use crate::adjudicate::MONTHS;
 
 /// A prompt's text, prepared for look-ups.
 #[derive(Debug, Clone)]
@@ -23,39 +24,13 @@ pub struct Source {
 static TOKEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[$€£#@+\-−]?[\p{L}\p{N}](?:[\p{L}\p{N}'’.,:/@%_+&-]*[\p{L}\p{N}%])?").unwrap());
 
-/// Written out where the source has digits, and the words that any answer may capitalise.
-const FREE: [&str; 30] = [
-    "i",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "sept",
-    "oct",
-    "nov",
-    "dec",
-    "am",
-    "pm",
-    "utc",
-    "detail",
-    "value",
-];
+/// Words that any answer may capitalise.
+const FREE: [&str; 6] = ["i", "am", "pm", "utc", "detail", "value"];
+
+/// Those, and names of months, whole or short, which are written out where the source has digits.
+fn is_free(word: &str) -> bool {
+    FREE.contains(&word) || word == "sept" || MONTHS.iter().any(|month| *month == word || month[..3] == *word)
+}
 
 impl Source {
     /// Prepares a text; `\"` and its kin are undone, since prompts hold JSON.
@@ -105,7 +80,7 @@ impl Source {
         let is_plain =
             token.split(|character: char| !character.is_alphabetic()).filter(|part| !part.is_empty()).all(|letters| {
                 let letters = letters.to_lowercase();
-                FREE.contains(&letters.as_str())
+                is_free(&letters)
                     || ["st", "nd", "rd", "th", "h", "m", "s", "x"].contains(&letters.as_str())
                     || self.words.contains(&letters)
             });
@@ -117,7 +92,7 @@ impl Source {
             .split(|character: char| !character.is_alphanumeric())
             .filter(|part| part.chars().next().is_some_and(char::is_uppercase))
             .map(str::to_lowercase)
-            .all(|word| FREE.contains(&word.as_str()) || self.words.contains(&word))
+            .all(|word| is_free(&word) || self.words.contains(&word))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::adjudicate::find_value;
+use crate::adjudicate::{MONTHS, find_value};
 
 /// A text, prepared.
 #[derive(Debug, Clone)]
@@ -84,11 +84,10 @@ fn whole_number(value: &str) -> Option<String> {
 
 /// Dates, times and quantities have other spellings; a code, with a capital letter that none of them has, has not.
 fn may_be_respelt(value: &str) -> bool {
-    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let lower = value.to_ascii_lowercase();
     let is_of_code = |sign: char| sign.is_ascii_uppercase() && !"APMTZ".contains(sign);
     let has_digit = value.contains(|sign: char| sign.is_ascii_digit());
-    has_digit && (!value.contains(is_of_code) || MONTHS.iter().any(|month| lower.contains(month)))
+    has_digit && (!value.contains(is_of_code) || MONTHS.iter().any(|month| lower.contains(&month[..3])))
 }
 
 /// Runs of letters and digits in lower case, cut where a capital begins a new word.

@@ -3,7 +3,7 @@
 //!
 //! In: a [`Contract`]. Out: bytes, those of `serde_json`; a third of the time of deriving went into writing JSON before.
 
-use super::{Authorization, Channel, Contract, Provenance, Required, Target};
+use super::{Authorization, Channel, Contract, Provenance, Required, Target, TargetRole};
 
 /// The order of the members of every object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn provenance(provenance: &Provenance, order: Order, out: &mut Vec<u8>) {
         ("tools", Member::Texts(&provenance.tools)),
         ("pointers", Member::Texts(&provenance.pointers)),
         ("field", Member::Maybe(provenance.field.as_deref())),
-        ("role", Member::unless_absent(provenance.role.map(|role| role.name()))),
+        ("role", Member::unless_absent(provenance.role.map(TargetRole::name))),
     ];
     object(members, [3, 0, 2, 4, 1], order, out);
 }
@@ -144,8 +144,8 @@ fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
     out.push(b']');
 }
 
+#[expect(clippy::needless_bitwise_bool, reason = "without a way out of the loop many bytes are compared at once")]
 fn string(text: &str, out: &mut Vec<u8>) {
-    // Without a way out of the loop it is done for many bytes at once.
     let has_escapes = text.bytes().fold(false, |found, byte| found | (byte < 0x20) | (byte == b'"') | (byte == b'\\'));
     if has_escapes {
         // Writing to a list of bytes cannot fail.
@@ -160,7 +160,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{TargetKind, TargetRole};
+    use crate::contract::TargetKind;
     use crate::run::digest;
 
     /// Every kind and role, every field with a value, and those that may be absent once more without one.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::words::{self, Stem};
-use crate::trace::{LeafKind, Tool, Trace, each_leaf};
+use crate::trace::{LeafKind, LeafView, Tool, Trace, each_leaf};
 
 /// Values that a tool mostly has at most.
 const USUAL_VALUES: usize = 32;
@@ -52,13 +52,14 @@ impl<'a> Words<'a> {
         words::add_stems(&trace.goal, &mut words.shown);
         words.of_goal = words.shown.len();
         for tool in &trace.tools {
-            each_leaf(&tool.return_text, |leaf| words.add(leaf.pointer, leaf.key, leaf.text, leaf.kind));
+            each_leaf(&tool.return_text, |leaf| words.add(leaf));
             words.ends.push(words.leaves.len());
         }
         words
     }
 
-    fn add(&mut self, pointer: &str, key: &Cow<'a, str>, text: Cow<'a, str>, kind: LeafKind) {
+    fn add(&mut self, leaf: LeafView<'_, 'a>) {
+        let LeafView { pointer, key, text, kind } = leaf;
         let Self { leaves, pointers, shown, content, .. } = self;
         let (place, first) = (pointers.len(), content.len());
         pointers.push_str(pointer);

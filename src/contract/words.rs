@@ -60,21 +60,17 @@ impl Stem {
     /// The stem of one lower-case word.
     pub fn of(word: &str) -> Self {
         let stem = stem(word).as_bytes();
-        let letters = match *stem {
-            [] => 0,
-            [a] => u64::from(a),
-            [a, b] => u64::from(u16::from_le_bytes([a, b])),
-            [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        let letters = match (stem.first_chunk::<4>(), stem.last_chunk::<4>()) {
             // Two words that overlap.
-            [a, b, c, d, ref rest @ ..] if rest.len() < 4 => {
-                let [.., e, f, g, h] = *stem else { return Self::BREAK };
-                let last = u64::from(u32::from_le_bytes([e, f, g, h]));
-                u64::from(u32::from_le_bytes([a, b, c, d])) | last << (8 * rest.len())
+            (Some(first), Some(last)) if stem.len() < 8 => {
+                let last = u64::from(u32::from_le_bytes(*last)) << (8 * (stem.len() - 4));
+                u64::from(u32::from_le_bytes(*first)) | last
             }
             // FNV-1a, 64 bits: short keys, and the same number on every machine.
-            _ => stem
+            (Some(_), _) => stem
                 .iter()
                 .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)),
+            (None, _) => stem.iter().rev().fold(0, |letters, byte| letters << 8 | u64::from(*byte)),
         };
         Self(letters << 8 | stem.len().min(255) as u64)
     }

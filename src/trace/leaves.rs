@@ -63,10 +63,10 @@ pub fn leaves(return_text: &str) -> Vec<Leaf> {
 
 /// Calls `take` with each leaf of a return.
 pub(crate) fn each_leaf<'a>(return_text: &'a str, take: impl FnMut(LeafView<'_, 'a>)) {
-    let mut walk = Walk { text: return_text, at: 0, pointer: String::new(), take };
+    let mut walk = Walk { text: return_text, at: 0, pointer: String::new(), keys: vec![Cow::Borrowed("")], take };
     match serde_json::from_str::<&RawValue>(return_text) {
-        Ok(_) => walk.value(&Cow::Borrowed(""), 0),
-        Err(_) => walk.leaf(&Cow::Borrowed(""), Cow::Borrowed(return_text), LeafKind::Text),
+        Ok(_) => walk.value(0),
+        Err(_) => walk.leaf(Cow::Borrowed(return_text), LeafKind::Text),
     }
 }
 
@@ -75,12 +75,16 @@ struct Walk<'a, F> {
     text: &'a str,
     at: usize,
     pointer: String,
+    /// The keys above, the nearest last.
+    keys: Vec<Cow<'a, str>>,
     take: F,
 }
 
 impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
-    fn leaf(&mut self, key: &Cow<'a, str>, text: Cow<'a, str>, kind: LeafKind) {
-        (self.take)(LeafView { pointer: &self.pointer, key, text, kind });
+    fn leaf(&mut self, text: Cow<'a, str>, kind: LeafKind) {
+        if let Some(key) = self.keys.last() {
+            (self.take)(LeafView { pointer: &self.pointer, key, text, kind });
+        }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -95,15 +99,15 @@ impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
         rest.get(blank).copied()
     }
 
-    fn value(&mut self, key: &Cow<'a, str>, depth: usize) {
+    fn value(&mut self, depth: usize) {
         match self.peek() {
             None => {}
             Some(_) if depth > DEEPEST => self.at += Scan::default().end(self.rest()).unwrap_or(self.rest().len()),
             Some(b'{') => self.object(depth),
-            Some(b'[') => self.list(key, depth),
+            Some(b'[') => self.list(depth),
             Some(b'"') => {
                 let text = self.string();
-                self.leaf(key, text, LeafKind::Text);
+                self.leaf(text, LeafKind::Text);
             }
             Some(first) => {
                 let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
@@ -111,7 +115,7 @@ impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
                 let text = &self.text[self.at..self.at + length];
                 self.at += length;
                 let kind = if first.is_ascii_alphabetic() { LeafKind::Constant } else { LeafKind::Number };
-                self.leaf(key, Cow::Borrowed(text), kind);
+                self.leaf(Cow::Borrowed(text), kind);
             }
         }
     }
@@ -128,7 +132,9 @@ impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
                     self.at += 1;
                     self.pointer.push('/');
                     push_escaped(&mut self.pointer, &name);
-                    self.value(&name, depth + 1);
+                    self.keys.push(name);
+                    self.value(depth + 1);
+                    self.keys.pop();
                     self.pointer.truncate(length);
                 }
                 Some(b',') => self.at += 1,
@@ -138,7 +144,7 @@ impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
     }
 
     /// Items have their list's key.
-    fn list(&mut self, key: &Cow<'a, str>, depth: usize) {
+    fn list(&mut self, depth: usize) {
         use fmt::Write as _;
         self.at += 1;
         let length = self.pointer.len();
@@ -150,7 +156,7 @@ impl<'a, F: FnMut(LeafView<'_, 'a>)> Walk<'a, F> {
                 Some(_) => {
                     // Writing to a string cannot fail.
                     let _ = write!(self.pointer, "/{index}");
-                    self.value(key, depth + 1);
+                    self.value(depth + 1);
                     self.pointer.truncate(length);
                     index += 1;
                 }

@@ -19,8 +19,8 @@ mod topbench_v3;
 
 pub use format::{Family, Format};
 pub(crate) use format::{is_archive, plain};
-pub(crate) use leaves::each_leaf;
 pub use leaves::{Leaf, LeafKind, leaves};
+pub(crate) use leaves::{LeafView, each_leaf};
 pub use part::Part;
 pub use read::{Extent, Ids, each, each_in, each_with, files, read, read_as, read_many, read_many_as};
 pub use rows::{Cut, Row, Rows};

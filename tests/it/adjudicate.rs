@@ -163,6 +163,35 @@ fn a_value_is_found_where_it_stands() {
     assert_eq!(&payload[range], "1,200.00");
 }
 
+#[test]
+fn an_acronym_of_two_targets_or_of_a_declared_form_stands_for_neither() {
+    let found = |targets: serde_json::Value| {
+        Matcher::new(&contract(&targets)).expect("a matcher").find("treated for PTSD").len()
+    };
+    let stress = json!({"target_id": "e1", "value": "post-traumatic stress disorder", "type": "label"});
+    assert_eq!(found(json!([stress])), 1);
+    let desk = json!({"target_id": "e2", "value": "port traffic service desk", "type": "label"});
+    assert_eq!(found(json!([stress, desk])), 0);
+    let declared = json!({"target_id": "e2", "value": "dispatch", "aliases": ["PTSD"], "type": "label"});
+    let contract = contract(&json!([stress, declared]));
+    let found = Matcher::new(&contract).expect("a matcher").find("treated for PTSD");
+    assert_eq!(
+        found.iter().map(|found| (found.target_id.as_str(), found.tier)).collect::<Vec<_>>(),
+        [("e2", Tier::Exact)]
+    );
+}
+
+#[test]
+fn an_acronym_that_the_label_does_not_give_decides_nothing() {
+    let contract = contract(&json!([
+        {"target_id": "e1", "value": "post-traumatic stress disorder", "type": "label"},
+        {"target_id": "e2", "value": "Room 12", "type": "clue"},
+    ]));
+    let matcher = Matcher::new(&contract).expect("a matcher");
+    assert!(decide(&disclosures(&contract, &matcher, "response", "treated for PTSD")).is_clean());
+    assert!(!decide(&disclosures(&contract, &matcher, "response", "PTSD, in Room 12")).explicit);
+}
+
 fn judged(payload: &str) -> Decision {
     let contract = contract(&json!([
         {"target_id": "strong", "value": "insolvent", "type": "label"},
@@ -233,6 +262,8 @@ fn every_kind() -> Contract {
         {"target_id": "time", "value": "14:00", "type": "time"},
         {"target_id": "noon", "value": "12:00", "type": "time"},
         {"target_id": "duration", "value": "90 minutes", "type": "duration"},
+        {"target_id": "months", "value": "18 months", "type": "duration"},
+        {"target_id": "expansion", "value": "attention deficit hyperactivity disorder", "type": "label"},
         {"target_id": "phone", "value": "+1 630-596-1111", "type": "phone"},
         {"target_id": "email", "value": "alice.b@example.com", "type": "email"},
         {"target_id": "account", "value": "DE12 3456 7890 1234 56", "type": "account"},
@@ -287,6 +318,19 @@ const PIECES: &[&str] = &[
     "1h30m",
     "PT90M",
     "90 min",
+    "18 months",
+    "a year and a half",
+    "one and a half years",
+    "1 year, six months",
+    "1.5-year",
+    "12 to 18 months",
+    "P1Y6M",
+    "and 3 days",
+    "ADHD",
+    "adhd",
+    "TREAT",
+    "(another day, his dog)",
+    "a day he danced (ADHD)",
     "(630) 596-1111",
     "+16305961111",
     "630.596.1111",

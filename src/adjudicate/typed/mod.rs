@@ -10,11 +10,14 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+mod calendar;
 mod contact;
 mod locale;
 mod moment;
+mod months;
 mod number;
 
+pub use calendar::MONTHS;
 pub(super) use locale::Notation;
 
 /// A value behind its spelling.
@@ -32,6 +35,8 @@ pub(super) enum Value {
     Time(u8, u8),
     /// Seconds.
     Duration(i64),
+    /// Months: a year has twelve, and how many days is not told.
+    Months(u32),
     /// Digits, and whether the country's code leads them.
     Phone(String, bool),
     /// Lower case.
@@ -78,6 +83,7 @@ impl Value {
             Self::Date(year, month, day) => format!("d{year}-{month}-{day}"),
             Self::Time(hour, minute) => format!("t{hour}:{minute}"),
             Self::Duration(seconds) => format!("s{seconds}"),
+            Self::Months(months) => format!("m{months}"),
             Self::Phone(digits, _) => format!("p{}", &digits[digits.len().saturating_sub(SHORTEST_NATIONAL - 1)..]),
             Self::Email(address) => format!("e{address}"),
         }
@@ -129,6 +135,7 @@ pub(super) fn seen(text: &str, wanted: Wanted, notation: &Notation) -> Vec<Seen>
     }
     if wanted.durations {
         moment::durations(text, &mut found);
+        months::months(text, &mut found);
     }
     if wanted.phones {
         contact::phones(text, &mut found);

@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 use jiff::{Span, SpanRelativeTo, Unit, civil};
 use regex::{Captures, Regex};
 
+use super::calendar::MONTHS;
 use super::locale::{DateOrder, Notation};
-use super::{Seen, Value, digit_runs, fixed, stands_alone};
+use super::{Seen, Value, digit_runs, fixed, months, stands_alone};
 
 static YEAR_FIRST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     fixed(
@@ -27,21 +28,6 @@ static DURATION: LazyLock<Option<Regex>> =
     LazyLock::new(|| fixed(&format!(r"(?i)^(?:\d+(?:\.\d+)?[ -]?(?:{UNITS})(?:\s?(?:,|and)\s?|\s)?){{1,4}}")));
 static ISO_DURATION: LazyLock<Option<Regex>> =
     LazyLock::new(|| fixed(r"\bP(?:\d+W|(?:\d+D)?(?:T(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)\b"));
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 
 /// Names and abbreviations.
 pub(super) fn english_months() -> Vec<(String, u8)> {
@@ -163,7 +149,8 @@ pub(super) fn durations(text: &str, found: &mut Vec<Seen>) {
         let spelled = spelled.strip_suffix("and").unwrap_or(spelled).trim_end();
         let range = at..at + spelled.len();
         let is_cut = text[range.end..].starts_with(char::is_alphanumeric);
-        if !is_cut && stands_alone(text, &range) && !is_short(spelled) {
+        // What follows years or months is a part of a longer duration.
+        if !is_cut && stands_alone(text, &range) && !is_short(spelled) && !months::ends(&text[..at]) {
             let plain = spelled.to_lowercase().replace("and", " ").replace('-', " ");
             found.extend(seconds(&plain).map(|seconds| (Value::Duration(seconds), range)));
         }
