@@ -35,6 +35,8 @@ fn program(ranks: usize) -> Command {
         command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string(), PROGRAM]);
         // Containers may forbid reading another process's memory, which Open MPI would complain about.
         command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        // Seconds that mpirun gives its ranks to stop in: on a machine with other work one may not do.
+        command.env("OMPI_MCA_odls_base_sigkill_timeout", "5");
         command
     };
     command.env("RAYON_NUM_THREADS", "1").stdin(Stdio::null());
