@@ -25,10 +25,17 @@ fn threads(available: usize, online: usize, ranks: usize) -> usize {
 }
 
 /// Cores of the machine.
+#[cfg(unix)]
 fn online() -> usize {
     // SAFETY: a plain question to the C library.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     usize::try_from(count).unwrap_or(1)
+}
+
+/// No launcher that this program knows binds ranks to cores there.
+#[cfg(not(unix))]
+fn online() -> usize {
+    0
 }
 
 #[cfg(test)]

@@ -108,6 +108,12 @@ impl Group for MessagePassing {
                 starts.push(total);
                 total = total.checked_add(count).ok_or_else(too_much)?;
             }
+            if total == 0 {
+                return Ok(vec![Vec::new(); self.size]);
+            }
+            // An empty slice may point to 1, which is what Open MPI's marker for "in place" is: one byte more, not sent, gives an address.
+            let own = [own, &[0]].concat();
+            let own = &own[..own.len() - 1];
             let mut all = vec![0_u8; total as usize];
             {
                 let mut partition = PartitionMut::new(all.as_mut_slice(), counts.as_slice(), starts.as_slice());

@@ -4,7 +4,8 @@
 //! As torchrun's own store it trusts its network: use it within a cluster only.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(super) struct Star {
     /// To every other rank, by rank, at the first; to the first, at every other.
     links: Mutex<Vec<TcpStream>>,
     watches: Mutex<Vec<TcpStream>>,
+    /// Whether this rank has ended by itself: what its own watches then see is no loss.
+    has_parted: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,18 +64,21 @@ impl Star {
             let link = join(rank, Purpose::Message, address, deadline)?;
             (vec![link], vec![join(rank, Purpose::Watch, address, deadline)?])
         };
+        let has_parted = Arc::new(AtomicBool::new(false));
         for (index, watched) in watches.iter().enumerate() {
             let other = if rank == 0 { index + 1 } else { 0 };
             let (mut stream, on_loss) =
                 (watched.try_clone().map_err(|error| lost(other, &error))?, Arc::clone(on_loss));
+            let has_parted = Arc::clone(&has_parted);
             std::thread::spawn(move || {
                 let mut said = [0];
-                if stream.read_exact(&mut said).is_err() || said != [GOODBYE] {
+                let is_lost = stream.read_exact(&mut said).is_err() || said != [GOODBYE];
+                if is_lost && !has_parted.load(Ordering::SeqCst) {
                     on_loss(other);
                 }
             });
         }
-        Ok(Self { rank, size, links: Mutex::new(links), watches: Mutex::new(watches) })
+        Ok(Self { rank, size, links: Mutex::new(links), watches: Mutex::new(watches), has_parted })
     }
 }
 
@@ -222,6 +228,16 @@ impl Group for Star {
             for mut watch in self.watches.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 let _ = watch.write_all(&[GOODBYE]);
             }
+        }
+    }
+}
+
+/// The watching threads hold the connections too: they are closed for all.
+impl Drop for Star {
+    fn drop(&mut self) {
+        self.has_parted.store(true, Ordering::SeqCst);
+        for watch in self.watches.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = watch.shutdown(Shutdown::Both);
         }
     }
 }

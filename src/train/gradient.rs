@@ -13,6 +13,9 @@ use crate::rank::Group;
 /// Values per partial sum of a norm: fixed, so that the sum does not depend on the number of threads.
 const CHUNK: usize = 1 << 14;
 
+/// Values that ranks sum together, at least: each sum costs a message's time, and adapters are hundreds of small tensors.
+const BUCKET: usize = 1 << 22;
+
 /// The summed gradients of a step's micro-batches.
 #[derive(Debug, Default)]
 pub struct Accumulator {
@@ -39,7 +42,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds up what all ranks have, parameter by parameter in the order of their names. A rank that had no micro-batch gives zeros.
+    /// Adds up what all ranks have, in the order of the parameters' names. A rank that had no micro-batch gives zeros.
     ///
     /// # Errors
     /// As [`Group::sum`].
@@ -47,12 +50,31 @@ impl Accumulator {
         if group.is_alone() {
             return Ok(());
         }
+        let (mut bucket, mut values) = (Vec::new(), 0);
         for (name, parameter) in parameters {
             let own = match self.gradients.remove(name) {
                 Some(own) => own,
                 None => parameter.as_tensor().zeros_like()?.detach(),
             };
-            self.gradients.insert(name.clone(), group.sum(&own)?);
+            values += own.elem_count();
+            bucket.push((name.clone(), own));
+            if values >= BUCKET {
+                self.sum_bucket(group, std::mem::take(&mut bucket))?;
+                values = 0;
+            }
+        }
+        if bucket.is_empty() { Ok(()) } else { self.sum_bucket(group, bucket) }
+    }
+
+    /// Sums these tensors end to end.
+    fn sum_bucket(&mut self, group: &dyn Group, bucket: Vec<(String, Tensor)>) -> Result<()> {
+        let flat: Vec<Tensor> = bucket.iter().map(|(_, own)| own.flatten_all()).collect::<candle_core::Result<_>>()?;
+        let sums = group.sum(&Tensor::cat(&flat, 0)?)?; // [values of the bucket]
+        let mut start = 0;
+        for (name, own) in bucket {
+            let sum = sums.narrow(0, start, own.elem_count())?.reshape(own.shape())?;
+            start += own.elem_count();
+            self.gradients.insert(name, sum);
         }
         Ok(())
     }

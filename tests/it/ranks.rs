@@ -33,8 +33,10 @@ fn program(ranks: usize) -> Command {
     } else {
         let mut command = Command::new("mpirun");
         command.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string(), PROGRAM]);
-        // Ranks may share a core: one that waits lets the other work.
-        command.env("OMPI_MCA_mpi_yield_when_idle", "1").env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        // Containers may forbid reading another process's memory, which Open MPI would complain about.
+        command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        // Seconds that mpirun gives its ranks to stop in: on a machine with other work one may not do.
+        command.env("OMPI_MCA_odls_base_sigkill_timeout", "5");
         command
     };
     command.env("RAYON_NUM_THREADS", "1").stdin(Stdio::null());
