@@ -247,6 +247,7 @@ fn test(metric: Metric, groups: &[Group], resampling: Resampling) -> PairedTest 
 }
 
 /// What a contrast rests on.
+#[derive(Clone, Copy)]
 struct Counts {
     pairs: usize,
     nonzero: usize,

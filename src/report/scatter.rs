@@ -66,13 +66,17 @@ pub(super) fn scatter(title: &str, points: &[Point]) -> String {
         escape(&format!("{title}. {}.", said.join("; ")))
     );
     axes(&mut out);
-    LEVELS.iter().for_each(|level| contour(*level, &mut out));
+    for level in LEVELS {
+        contour(level, &mut out);
+    }
     let placed: Vec<(usize, &Point, f64, f64)> = points
         .iter()
         .enumerate()
         .filter_map(|(index, point)| Some((index, point, point.leakage?, point.completion?)))
         .collect();
-    placed.iter().for_each(|(_, point, leakage, completion)| cross(point, (*leakage, *completion), &mut out));
+    for (_, point, leakage, completion) in &placed {
+        cross(point, (*leakage, *completion), &mut out);
+    }
     places(&placed, &mut out);
     out.push_str("</svg><ol class=\"legend numbered\">");
     for point in points {
