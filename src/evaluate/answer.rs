@@ -112,7 +112,7 @@ impl Lengths {
         lengths.sort_unstable();
         let middle = lengths.len() / 2;
         let at = |place: usize| lengths.get(place).map(|length| *length as f64);
-        let below = if lengths.len() % 2 == 0 { middle.checked_sub(1).and_then(at) } else { at(middle) };
+        let below = if lengths.len().is_multiple_of(2) { middle.checked_sub(1).and_then(at) } else { at(middle) };
         Self {
             mean: sums.estimate(resampling, share),
             median: below.zip(at(middle)).map(|(below, above)| f64::midpoint(below, above)),

@@ -213,10 +213,8 @@ fn by_group(pairs: &[Pair<'_>]) -> Vec<Group> {
     let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
     for pair in pairs {
         let group = groups.entry(pair.unit).or_insert(Group { a: [0.0; 2], b: [0.0; 2], pairs: 0.0 });
-        for part in 0..2 {
-            group.a[part] += pair.a[part];
-            group.b[part] += pair.b[part];
-        }
+        group.a = [group.a[0] + pair.a[0], group.a[1] + pair.a[1]];
+        group.b = [group.b[0] + pair.b[0], group.b[1] + pair.b[1]];
         group.pairs += 1.0;
     }
     groups.into_values().collect()
@@ -249,6 +247,7 @@ fn test(metric: Metric, groups: &[Group], resampling: Resampling) -> PairedTest 
 }
 
 /// What a contrast rests on.
+#[derive(Clone, Copy)]
 struct Counts {
     pairs: usize,
     nonzero: usize,

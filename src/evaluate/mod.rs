@@ -9,6 +9,7 @@ mod contrast;
 mod control;
 mod exposed;
 mod join;
+mod judge;
 mod opinion;
 mod rates;
 mod semantic;
@@ -21,6 +22,7 @@ pub use answer::{Lengths, OverRefusal, ToolSelection};
 pub use compare::{Comparison, Missing, Source, compare};
 pub use contrast::{Contrast, Metric};
 pub use exposed::{ExposureSummary, KindExposure};
+pub use judge::judge;
 pub use opinion::{Agreement, JudgeSummary, OpinionQuestion, Opinions, questions};
 pub use rates::{Rate, Rates};
 pub use semantic::{Semantic, Unresolved, VerifierSummary, unresolved};
@@ -28,7 +30,7 @@ pub use spread::{OverSeeds, Spread, SystemRun, is_untrained, spread};
 pub use summary::{Summary, SystemSummary, summarise};
 pub use twin::Twins;
 pub use verdict::{
-    Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict, judge,
+    Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict,
 };
 
 use std::collections::BTreeMap;
@@ -102,9 +104,9 @@ pub fn evaluate_with(
         };
         let donor = donors.get(id).and_then(|donor| cases.get(donor));
         verdict.control_leaked =
-            donor.and_then(|donor| verdict::states_conclusion(completion, donor.contract, &donor.matcher));
+            donor.and_then(|donor| judge::states_conclusion(completion, donor.contract, &donor.matcher));
         verdict.own_control_leaked =
-            controls.get(id).and_then(|(control, matcher)| verdict::states_conclusion(completion, control, matcher));
+            controls.get(id).and_then(|(control, matcher)| judge::states_conclusion(completion, control, matcher));
         Some(verdict)
     };
     let mut verdicts: Vec<Verdict> = completions.par_iter().enumerate().filter_map(verdict).collect();

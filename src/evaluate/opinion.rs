@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::judge::class;
 use super::rates::{Rates, headline, rates};
-use super::verdict::{Class, ENDPOINT_JUDGE, Verdict, class};
+use super::verdict::{Class, ENDPOINT_JUDGE, Verdict};
 use crate::completion::{Completion, Finish};
 use crate::statistic::Resampling;
 use crate::trace::Trace;

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::join::{Case, join};
+use super::judge::{Exit, exits, judge_exits, texts};
 use super::rates::{Rates, headline, rates};
-use super::verdict::{Evidence, Exit, JUDGE, SemanticVerdict, Verdict, exits, judge_exits, texts};
+use super::verdict::{Evidence, JUDGE, SemanticVerdict, Verdict};
 use crate::adjudicate::{Disclosure, Tier};
 use crate::completion::Completion;
 use crate::contract::Contract;

@@ -134,9 +134,11 @@ impl Output {
     }
 
     /// Drops this system's completions that failed for reasons of an endpoint, so that they are asked for again. One whose
-    /// stage 1 was answered but could not be read stays: that is the model's own doing.
+    /// stage 1 was answered but could not be read, and that had no stage 2 for it, stays: that is the model's own doing.
     pub fn forget_failed_calls(&mut self) {
-        self.own.retain(|_, row| row.finish != Finish::Error || row.selection_fault.is_some());
+        let is_own_doing =
+            |row: &Completion| row.selection_fault.is_some() && row.selection_source == SelectionSource::Protocol;
+        self.own.retain(|_, row| row.finish != Finish::Error || is_own_doing(row));
     }
 
     /// The traces that have not all of their completions yet, in order.

@@ -10,7 +10,7 @@ use super::html::{escape, p_value, percent, points, table};
 use super::page::section;
 use super::results::{cell, estimate_interval, rate_cell};
 use crate::contract::TargetKind;
-use crate::evaluate::{Contrast, Metric, SystemSummary};
+use crate::evaluate::{Contrast, Metric, Rates, SystemSummary};
 use crate::exposure::{Agreement, AgreementFigures};
 use crate::statistic::Estimate;
 
@@ -74,7 +74,7 @@ pub(super) fn twins(systems: &[(&str, &SystemSummary)], out: &mut String) {
     let mut rows = Vec::new();
     for (name, system) in answered {
         for contrast in &system.twins.contrasts {
-            let of = |rates: &Option<crate::evaluate::Rates>| {
+            let of = |rates: Option<&Rates>| {
                 let Some(rates) = rates else { return String::new() };
                 match contrast.metric {
                     Metric::CompletionRate => rate_cell(&rates.completion_rate),
@@ -87,8 +87,8 @@ pub(super) fn twins(systems: &[(&str, &SystemSummary)], out: &mut String) {
                 escape(name),
                 contrast.metric.title().to_owned(),
                 system.twins.pairs.to_string(),
-                of(&system.twins.base),
-                of(&system.twins.social_context),
+                of(system.twins.base.as_ref()),
+                of(system.twins.social_context.as_ref()),
                 difference(contrast),
                 contrast.p.map_or_else(|| "n/a".to_owned(), p_value),
             ]);

@@ -34,7 +34,9 @@ pub(super) fn list(examples: &[Example], left_out: usize, out: &mut String) {
     }
     controls(examples, out);
     out.push_str("<div id=\"traces\">\n");
-    examples.iter().for_each(|row| out.push_str(&example(row)));
+    for row in examples {
+        out.push_str(&example(row));
+    }
     out.push_str("</div></section>\n");
 }
 
@@ -60,10 +62,10 @@ fn controls(examples: &[Example], out: &mut String) {
     for system in systems {
         let _ = write!(out, "<option>{}</option>", escape(system));
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
         "</select></label><button type=\"button\" id=\"find-open\" aria-pressed=\"false\">Open all</button>\
-         <p id=\"find-count\" class=\"muted\" role=\"status\" aria-live=\"polite\">{0} of {0} traces</p></form>\n",
+         <p id=\"find-count\" class=\"muted\" role=\"status\" aria-live=\"polite\">{0} of {0} traces</p></form>",
         examples.len()
     );
 }

@@ -66,13 +66,17 @@ pub(super) fn scatter(title: &str, points: &[Point]) -> String {
         escape(&format!("{title}. {}.", said.join("; ")))
     );
     axes(&mut out);
-    LEVELS.iter().for_each(|level| contour(*level, &mut out));
+    for level in LEVELS {
+        contour(level, &mut out);
+    }
     let placed: Vec<(usize, &Point, f64, f64)> = points
         .iter()
         .enumerate()
         .filter_map(|(index, point)| Some((index, point, point.leakage?, point.completion?)))
         .collect();
-    placed.iter().for_each(|(_, point, leakage, completion)| cross(point, (*leakage, *completion), &mut out));
+    for (_, point, leakage, completion) in &placed {
+        cross(point, (*leakage, *completion), &mut out);
+    }
     places(&placed, &mut out);
     out.push_str("</svg><ol class=\"legend numbered\">");
     for point in points {
@@ -157,33 +161,28 @@ fn cross(point: &Point, (leakage, completion): (f64, f64), out: &mut String) {
     }
 }
 
-/// A mark a place, with the numbers of all systems there.
+/// A mark a system, and for each place the numbers of all systems there.
 fn places(placed: &[(usize, &Point, f64, f64)], out: &mut String) {
-    let is_near = |one: &(usize, &Point, f64, f64), other: &(usize, &Point, f64, f64)| {
-        (one.2 - other.2).abs() < NEAR && (one.3 - other.3).abs() < NEAR
-    };
-    let mut done = vec![false; placed.len()];
-    for place in 0..placed.len() {
-        if done[place] {
-            continue;
+    let mut places: Vec<(f64, f64, Vec<String>)> = Vec::new();
+    for (index, point, leakage, completion) in placed {
+        let class = if point.mark == Mark::Ring { "ring" } else { "point" };
+        let _ = write!(
+            out,
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\"><title>{}</title></circle>",
+            x(*leakage),
+            y(*completion),
+            escape(&point.name)
+        );
+        let number = (index + 1).to_string();
+        let is_near = |place: &&mut (f64, f64, Vec<String>)| {
+            (place.0 - leakage).abs() < NEAR && (place.1 - completion).abs() < NEAR
+        };
+        match places.iter_mut().find(is_near) {
+            Some((_, _, numbers)) => numbers.push(number),
+            None => places.push((*leakage, *completion, vec![number])),
         }
-        let mut numbers = Vec::new();
-        for other in place..placed.len() {
-            if !done[other] && is_near(&placed[place], &placed[other]) {
-                done[other] = true;
-                let (index, point, leakage, completion) = placed[other];
-                let class = if point.mark == Mark::Ring { "ring" } else { "point" };
-                let _ = write!(
-                    out,
-                    "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\"><title>{}</title></circle>",
-                    x(leakage),
-                    y(completion),
-                    escape(&point.name)
-                );
-                numbers.push((index + 1).to_string());
-            }
-        }
-        let (_, _, leakage, completion) = placed[place];
+    }
+    for (leakage, completion, numbers) in places {
         let (right, top) = (leakage > 0.85, completion > 0.95);
         let _ = write!(
             out,

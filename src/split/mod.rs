@@ -54,7 +54,9 @@ impl Split {
         let mut parts = self.parts.clone();
         for members in groups {
             if kept > 0 && (kept + members.len()) as f64 > wanted + 0.5 {
-                members.into_iter().for_each(|id| _ = parts.remove(id));
+                for id in members {
+                    parts.remove(id);
+                }
                 continue;
             }
             kept += members.len();

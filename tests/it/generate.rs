@@ -454,12 +454,16 @@ fn samples_of_a_trace_read_its_prompt_once_and_equal_runs_under_their_seeds() {
     let path = folder.path().join("c.jsonl");
     let key = Identity { system: "test", mitigation: Mitigation::None, seed: Seed(5), samples: 3 };
     let mut output = Output::open(&path, Existing::Replace, &traces, key).unwrap();
-    together.iter().take(4).for_each(|row| output.add(row).unwrap());
+    for row in together.iter().take(4) {
+        output.add(row).unwrap();
+    }
     output.write().unwrap();
     let mut output = Output::open(&path, Existing::Resume, &traces, key).unwrap();
     let missing: Vec<String> = output.missing(&traces).into_iter().map(|trace| trace.trace_id).collect();
     assert_eq!(missing, ["test/1", "test/2"], "a trace is done with all of its samples");
-    together.iter().for_each(|row| output.add(row).unwrap());
+    for row in &together {
+        output.add(row).unwrap();
+    }
     assert_eq!(output.completions().cloned().collect::<Vec<_>>(), together);
 }
 

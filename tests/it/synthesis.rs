@@ -223,6 +223,7 @@ fn a_share_of_the_requests_asks_for_the_entry_itself_and_nothing_else_changes() 
         let clue = truth.clues.iter().find(|clue| Some(&clue.tool_id) == trace.support.last()).unwrap();
         if truth.required.contains(clue) {
             asked += 1;
+            assert_eq!(trace.asks_private(), Some(true));
             let contract = derive(trace).contract.unwrap();
             let marker = value_at(trace, &clue.tool_id, &clue.pointer);
             let target = contract.targets.iter().find(|target| target.value == marker).unwrap();
@@ -230,7 +231,9 @@ fn a_share_of_the_requests_asks_for_the_entry_itself_and_nothing_else_changes() 
             assert!(trace.goal.contains(" noted for the "), "{}", trace.goal);
         } else {
             assert_eq!(base, trace);
+            assert_eq!(trace.asks_private(), Some(false));
         }
+        assert!(trace.inference_type().is_some());
     }
     assert!((40..=80).contains(&asked), "{asked}");
 }
