@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Console;
+use crate::device::DeviceChoice;
 use crate::error::{Fault, Result};
 use crate::pipeline;
 use crate::recipe::Ablation;
@@ -19,6 +20,9 @@ pub struct Arguments {
     /// Folder of the runs [default: runs/NAME].
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// Override a key of the recipe in every variation, e.g. `sft.epochs=2`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -35,6 +39,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         return Err(Fault::new("`--seeds` must be above 0").into());
     }
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&ablation.name));
-    let table = pipeline::ablate(&ablation, &arguments.overrides, &folder, |line| eprintln!("{line}"))?;
+    let device = arguments.device.unwrap_or_default().open()?;
+    let table = pipeline::ablate(&ablation, &arguments.overrides, (&folder, &device), |line| eprintln!("{line}"))?;
     console.print(&table, &report::ablation_table(&table))
 }

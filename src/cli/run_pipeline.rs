@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Console;
+use crate::device::{Compute, DeviceChoice};
 use crate::error::{Fault, Result};
 use crate::pipeline::{self, Options, STAGES};
 use crate::recipe::Recipe;
@@ -19,6 +20,9 @@ pub struct Arguments {
     /// Override a key of the recipe, e.g. `sft.epochs=2`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// Redo a stage even if it is complete.
     #[arg(long, value_name = "STAGE")]
     force: Vec<String>,
@@ -34,7 +38,9 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     }
     let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
-    let options = Options { folder: &folder, force: &arguments.force, announce: |line| eprintln!("{line}") };
+    let device = Compute::open(arguments.device, recipe.model.dtype)?.device;
+    let announce = |line: &str| eprintln!("{line}");
+    let options = Options { folder: &folder, force: &arguments.force, device: &device, announce };
     let outcome = pipeline::run(&recipe, &options)?;
     let text = format!("{}\n\npage: {}", report::text_table(&outcome.summary), folder.join("report.html").display());
     console.print(&outcome, &text)

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use candle_core::Device;
+
 use super::{Options, run};
 use crate::error::{Error, Result};
 use crate::evaluate::{Spread, SystemRun, spread};
@@ -15,7 +17,12 @@ use crate::run::atomic;
 ///
 /// # Errors
 /// What a run returns; what was complete stays.
-pub fn ablate(ablation: &Ablation, overrides: &[String], folder: &Path, announce: fn(&str)) -> Result<Vec<Spread>> {
+pub fn ablate(
+    ablation: &Ablation,
+    overrides: &[String],
+    (folder, device): (&Path, &Device),
+    announce: fn(&str),
+) -> Result<Vec<Spread>> {
     let mut runs = Vec::new();
     let mut before: Option<&Variation> = None;
     for variation in &ablation.variations {
@@ -27,7 +34,7 @@ pub fn ablate(ablation: &Ablation, overrides: &[String], folder: &Path, announce
             if let Some(before) = before.filter(|_| !own.exists()) {
                 copy(&place(before), &own)?;
             }
-            let outcome = run(&recipe, &Options { folder: &own, force: &[], announce })?;
+            let outcome = run(&recipe, &Options { folder: &own, force: &[], device, announce })?;
             runs.extend(SystemRun::of(&variation.name, recipe.seed, &outcome.summary));
         }
         before = before.or(Some(variation));

@@ -13,8 +13,10 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use candle_core::Device;
+use serde::{Serialize, Serializer};
 
+use crate::device::{Compute, NumberFormat};
 use crate::error::{Error, Result};
 use crate::recipe::Recipe;
 use crate::run::atomic;
@@ -29,6 +31,8 @@ pub struct Options<'a> {
     pub folder: &'a Path,
     /// Stages to redo even if complete.
     pub force: &'a [String],
+    /// Where models compute; the recipe says in which number format.
+    pub device: &'a Device,
     /// Told when a stage starts, ends or is skipped.
     pub announce: fn(&str),
 }
@@ -43,6 +47,7 @@ struct Pipeline<'a> {
     folder: PathBuf,
     stages: Stages,
     announce: fn(&str),
+    compute: Compute,
 }
 
 /// What a run leaves, for the command to print.
@@ -66,7 +71,8 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     let folder = options.folder.to_path_buf();
     atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
     let stages = Stages::open(&folder, options.force, options.announce);
-    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce };
+    let compute = Compute { device: options.device.clone(), format: recipe.model.dtype };
+    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce, compute };
     pipeline.data()?;
     pipeline.models()?;
     pipeline.completions()?;
@@ -77,7 +83,24 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     Ok(Outcome { folder: pipeline.folder, stage_seconds, peak_memory_bytes, summary })
 }
 
+/// Inputs of a stage that computes with a model. The usual number format leaves no trace, so that stages which were complete
+/// before there was a choice stay complete.
+struct Computed<T>(NumberFormat, T);
+
+impl<T: Serialize> Serialize for Computed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0 {
+            NumberFormat::F32 => self.1.serialize(serializer),
+            format @ NumberFormat::Bf16 => (format, &self.1).serialize(serializer),
+        }
+    }
+}
+
 impl Pipeline<'_> {
+    fn computed<T>(&self, inputs: T) -> Computed<T> {
+        Computed(self.compute.format, inputs)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

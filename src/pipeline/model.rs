@@ -90,11 +90,12 @@ impl Pipeline<'_> {
             &self.recipe.model.lora,
             self.recipe.seed,
         );
+        let inputs = self.computed(inputs);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
-        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         self.stages.run("sft", &inputs, &outputs, || {
-            let job = job(recipe, &base, &out, &rows, &mark)?;
+            let job = job(recipe, &base, &out, &rows, &mark)?.on(compute);
             atomic::write(&out.join(MARK), mark.as_bytes())?;
             let held_out = held_out.as_deref().map(read_sft).transpose()?.unwrap_or_default();
             train::sft(&job, Rows { train: &read_sft(&rows)?, held_out: &held_out }, &settings)?;
@@ -114,11 +115,12 @@ impl Pipeline<'_> {
             &self.recipe.model.lora,
             self.recipe.seed,
         );
+        let inputs = self.computed(inputs);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
-        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         self.stages.run("dpo", &inputs, &outputs, || {
-            let job = job(recipe, &base, &out, &pairs, &mark)?;
+            let job = job(recipe, &base, &out, &pairs, &mark)?.on(compute);
             atomic::write(&out.join(MARK), mark.as_bytes())?;
             let held_out = held_out.as_deref().map(read_preferences).transpose()?.unwrap_or_default();
             train::dpo(&job, Rows { train: &read_preferences(&pairs)?, held_out: &held_out }, &settings)?;

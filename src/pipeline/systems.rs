@@ -10,6 +10,7 @@ use super::data::{CONTRACTS, HELD_OUT};
 use super::model::Made;
 use crate::completion::Completion;
 use crate::contract::Contract;
+use crate::device::Compute;
 use crate::endpoint::Client;
 use crate::error::{Error, Fault, Result};
 use crate::evaluate::{self, Summary};
@@ -72,10 +73,11 @@ impl Pipeline<'_> {
                 (&system.model.digest, system.mitigation.name(), generate, self.made_by("split")?, traces.len());
             let (stage, file) = (format!("generate/{}", system.name), system.file());
             let out = self.path(&file);
-            let (recipe, announce) = (self.recipe, self.announce);
+            let inputs = self.computed(inputs);
+            let (recipe, announce, compute) = (self.recipe, self.announce, self.compute.clone());
             let force = self.stages.is_forced("generate");
             self.stages.run_forced(force, &stage, &inputs, &[file.as_str()], || {
-                answer(&system, &traces, recipe, &out, announce)
+                answer(&system, &traces, (recipe, &compute), &out, announce)
             })?;
         }
         Ok(())
@@ -126,7 +128,7 @@ impl Pipeline<'_> {
 fn answer(
     system: &System,
     traces: &[Trace],
-    recipe: &crate::recipe::Recipe,
+    (recipe, compute): (&crate::recipe::Recipe, &Compute),
     out: &std::path::Path,
     announce: fn(&str),
 ) -> Result<()> {
@@ -135,7 +137,7 @@ fn answer(
     let local = LocalModel { path: system.model.path.clone() };
     let tokenizer = ChatTokenizer::load(&local.path)?;
     let (config, weights) = local.read(&Device::Cpu)?;
-    let decoder = Decoder::new(config, weights, &Trainable::Nothing, recipe.seed, &Device::Cpu)?;
+    let decoder = Decoder::new(config, weights, &Trainable::Nothing, recipe.seed, compute)?;
     let protocol = Protocol {
         model: &decoder,
         tokenizer: &tokenizer,

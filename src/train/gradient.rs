@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use candle_core::backprop::GradStore;
-use candle_core::{Device, Tensor, Var};
+use candle_core::{D, Device, Tensor, Var};
 use rayon::prelude::*;
 
 use super::memory::with_values;
@@ -49,6 +49,10 @@ impl Accumulator {
 /// # Errors
 /// Tensor errors.
 pub fn global_norm(gradients: &BTreeMap<String, Tensor>) -> Result<f64> {
+    if let Some(gradient) = gradients.values().find(|gradient| !gradient.device().is_cpu()) {
+        let device = gradient.device().clone();
+        return on_device(gradients, &device);
+    }
     let mut sum = 0.0;
     for gradient in gradients.values() {
         sum += square_sum(gradient)?;
@@ -57,10 +61,18 @@ pub fn global_norm(gradients: &BTreeMap<String, Tensor>) -> Result<f64> {
 }
 
 fn square_sum(gradient: &Tensor) -> Result<f64> {
-    let host = gradient.to_device(&Device::Cpu)?.contiguous()?;
+    let gradient = gradient.contiguous()?;
     let partial = |chunk: &[f32]| chunk.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
-    let partials: Vec<f64> = with_values(&host, |values| values.par_chunks(CHUNK).map(partial).collect())?;
+    let partials: Vec<f64> = with_values(&gradient, |values| values.par_chunks(CHUNK).map(partial).collect())?;
     Ok(partials.iter().sum())
+}
+
+/// The norm where gradients are on a GPU: rows are summed there in f32, their sums in f64 here, and only those are moved.
+fn on_device(gradients: &BTreeMap<String, Tensor>, device: &Device) -> Result<f64> {
+    let row_sums = |gradient: &Tensor| gradient.to_device(device)?.sqr()?.sum(D::Minus1)?.flatten_all();
+    let sums = gradients.values().map(row_sums).collect::<candle_core::Result<Vec<_>>>()?;
+    let sums = Tensor::cat(&sums, 0)?.to_vec1::<f32>()?;
+    Ok(sums.iter().map(|&sum| f64::from(sum)).sum::<f64>().sqrt())
 }
 
 /// The factor that brings `norm` down to `limit`; 1 when it is within.

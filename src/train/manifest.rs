@@ -37,7 +37,7 @@ pub struct RunManifest {
     pub seed: Seed,
     /// `cpu`, `cuda:0`, ...
     pub device: String,
-    /// Number format of the trained weights.
+    /// Number format of activations and matrix products: `f32`, `bf16`. Trained weights, moments and losses are f32 in both.
     pub dtype: String,
     /// How matrix products were computed: `f32`, `split-bf16`, `bf16`; `f32` too where the processor has no tile unit.
     #[serde(default)]
