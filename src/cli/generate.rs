@@ -29,10 +29,10 @@ pub struct Arguments {
     #[arg(long, requires = "model")]
     adapter: Option<PathBuf>,
     /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
-    #[arg(long, value_name = "DEVICE", requires = "model")]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "endpoint")]
     device: Option<DeviceChoice>,
     /// Number format of activations and matrix products.
-    #[arg(long, value_enum, requires = "model")]
+    #[arg(long, value_enum, conflicts_with = "endpoint")]
     dtype: Option<NumberFormat>,
     /// Traces to answer, in any supported format.
     #[arg(long)]

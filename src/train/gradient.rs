@@ -80,3 +80,24 @@ pub fn clip_factor(norm: f64, limit: f64) -> f64 {
     // The small constant is torch's `clip_grad_norm_`, so that the two agree to the last digit.
     (limit / (norm + 1e-6)).min(1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_norm_on_a_device_is_the_norm_on_the_host() {
+        let tensor = |shape: &[usize]| {
+            let count = shape.iter().product::<usize>();
+            let values: Vec<f32> = (0..count).map(|value| (value as f32 * 0.7).sin() * 3.0).collect();
+            Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+        };
+        let gradients = BTreeMap::from([
+            ("matrix".to_owned(), tensor(&[70, 33])),
+            ("turned".to_owned(), tensor(&[5, 8]).t().unwrap()),
+            ("vector".to_owned(), tensor(&[33])),
+        ]);
+        let (host, device) = (global_norm(&gradients).unwrap(), on_device(&gradients, &Device::Cpu).unwrap());
+        assert!((host - device).abs() < 1e-5 * host && host > 50.0, "{host} {device}");
+    }
+}

