@@ -102,7 +102,7 @@ fn peak_rate() -> Result<f64> {
 fn decode(decoder: &Decoder) -> Result<()> {
     for batch in [1, 16] {
         let prompt = ids(300);
-        let mut caches = vec![KeyValueCache::default(); batch];
+        let mut caches: Vec<KeyValueCache> = (0..batch).map(|_| KeyValueCache::default()).collect();
         let start = Instant::now();
         decoder.decode(&mut caches.iter_mut().map(|cache| Step { tokens: &prompt, cache }).collect::<Vec<_>>())?;
         let prefill = start.elapsed().as_secs_f64();

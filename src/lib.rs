@@ -13,6 +13,7 @@ pub mod completion;
 pub mod contract;
 pub mod control;
 pub mod dataset;
+pub mod device;
 pub mod endpoint;
 pub mod error;
 pub mod evaluate;

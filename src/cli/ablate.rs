@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use candle_core::Device;
+
 use super::Console;
 use super::run_pipeline::announcer;
+use crate::device::DeviceChoice;
 use crate::error::{Fault, Result};
 use crate::pipeline;
 use crate::rank::Group;
@@ -21,6 +24,9 @@ pub struct Arguments {
     /// Folder of the runs [default: runs/NAME].
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// Override a key of the recipe in every variation, e.g. `sft.epochs=2`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -37,7 +43,8 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         return Err(Fault::new("`--seeds` must be above 0").into());
     }
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&ablation.name));
-    run_all(&ablation, &arguments.overrides, &folder, (console, group))
+    let device = arguments.device.unwrap_or_default().open(group.rank())?;
+    run_all(&ablation, &arguments.overrides, (&folder, &device), (console, group))
 }
 
 /// Runs what is not complete and prints the table.
@@ -47,10 +54,10 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
 pub fn run_all(
     ablation: &Ablation,
     overrides: &[String],
-    folder: &Path,
+    (folder, device): (&Path, &Device),
     (console, group): (Console, &dyn Group),
 ) -> Result<()> {
-    let table = pipeline::ablate(ablation, overrides, folder, (announcer(group), group))?;
+    let table = pipeline::ablate(ablation, overrides, (folder, device), (announcer(group), group))?;
     if !group.is_first() {
         return Ok(());
     }

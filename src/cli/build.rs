@@ -74,6 +74,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let seed = Seed(arguments.seed);
     let severities = read_severities(&arguments.severity)?;
     let settings = arguments.writer.settings(&arguments.out)?;
+    let compute = arguments.writer.compute()?;
     if arguments.answers == Answers::Unguarded {
         return run_unguarded(arguments, console, &parts);
     }
@@ -88,7 +89,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         tries: arguments.writer.tries,
         severities,
     };
-    let opened = settings.map(|settings| WritingModel::open(&settings, seed)).transpose()?;
+    let opened = settings.map(|settings| WritingModel::open(&settings, seed, &compute)).transpose()?;
     let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
     let sources =
         Sources { traces: &arguments.traces, format: arguments.format, contracts: &arguments.contracts, only: None };

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Console;
 use super::endpoint::Tuning;
 use crate::completion::{Completion, Finish};
+use crate::device::{Compute, DeviceChoice, NumberFormat};
 use crate::endpoint::{Chat as _, Client, Counts};
 use crate::error::{Fault, Result};
 use crate::generate::{AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
@@ -29,6 +30,12 @@ pub struct Arguments {
     /// PEFT adapter folder to add to the model.
     #[arg(long, requires = "model")]
     adapter: Option<PathBuf>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE", conflicts_with = "endpoint")]
+    device: Option<DeviceChoice>,
+    /// Number format of activations and matrix products.
+    #[arg(long, value_enum, conflicts_with = "endpoint")]
+    dtype: Option<NumberFormat>,
     /// Traces to answer, in any supported format.
     #[arg(long)]
     traces: PathBuf,
@@ -189,13 +196,13 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     console.print(&summary, &summary.text())
 }
 
-fn load_decoder(local: &LocalModel, adapter: Option<&Path>) -> Result<Decoder> {
+fn load_decoder(local: &LocalModel, adapter: Option<&Path>, compute: &Compute) -> Result<Decoder> {
     let (config, mut weights) = local.read(&Device::Cpu)?;
     if let Some(folder) = adapter {
         let (adapter, tensors) = read_adapter(folder, &Device::Cpu)?;
         weights = weights.merge_adapter(&adapter, &tensors, &folder.display().to_string())?;
     }
-    Decoder::new(config, weights, &Trainable::Nothing, Seed(0), &Device::Cpu)
+    Decoder::new(config, weights, &Trainable::Nothing, Seed(0), compute)
 }
 
 impl Arguments {
@@ -238,9 +245,10 @@ impl Arguments {
         group: &dyn Group,
         completed: impl FnMut(&Completion) -> Result<()>,
     ) -> Result<()> {
+        let compute = Compute::open(self.device, self.dtype.unwrap_or_default(), group.rank())?;
         let local = ModelSource::parse(self.model.as_deref().unwrap_or_default())?.resolve()?;
         let tokenizer = ChatTokenizer::load(&local.path)?;
-        let decoder = load_decoder(&local, self.adapter.as_deref())?;
+        let decoder = load_decoder(&local, self.adapter.as_deref(), &compute)?;
         let protocol = Protocol {
             model: &decoder,
             tokenizer: &tokenizer,

@@ -4,6 +4,7 @@ mod ablate;
 mod agreement;
 mod audit;
 mod build;
+mod check_device;
 mod compare;
 mod contract;
 mod dpo;
@@ -110,6 +111,8 @@ enum Command {
     Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
     Merge(merge::Arguments),
+    /// Whether a device computes what the CPU computes.
+    CheckDevice(check_device::Arguments),
     /// Data and settings for other trainers.
     Export(export::Arguments),
     /// Check a recipe and print what it means.
@@ -142,6 +145,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Session(arguments) => session::run(arguments, console),
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
+        Command::CheckDevice(arguments) => check_device::run(arguments, console),
         Command::Export(arguments) => export::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),

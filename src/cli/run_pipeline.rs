@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Console;
+use crate::device::{Compute, DeviceChoice};
 use crate::error::{Fault, Result};
 use crate::pipeline::{self, Options, STAGES};
 use crate::rank::Group;
@@ -20,6 +21,9 @@ pub struct Arguments {
     /// Override a key of the recipe, e.g. `sft.epochs=2`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// Redo a stage even if it is complete.
     #[arg(long, value_name = "STAGE")]
     force: Vec<String>,
@@ -38,14 +42,16 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     }
     let recipe = Recipe::load(&arguments.recipe, &arguments.overrides)?;
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    let device = Compute::open(arguments.device, recipe.model.dtype, group.rank())?.device;
     if let Some(seeds) = arguments.seeds {
         if seeds == 0 {
             return Err(Fault::new("`--seeds` must be above 0").into());
         }
         let ablation = Ablation::of_seeds(&arguments.recipe, &recipe.name, seeds);
-        return super::ablate::run_all(&ablation, &arguments.overrides, &folder, (console, group));
+        return super::ablate::run_all(&ablation, &arguments.overrides, (&folder, &device), (console, group));
     }
-    let options = Options { folder: &folder, force: &arguments.force, announce: announcer(group), group };
+    let announce = announcer(group);
+    let options = Options { folder: &folder, force: &arguments.force, device: &device, announce, group };
     let outcome = pipeline::run(&recipe, &options)?;
     if !group.is_first() {
         return Ok(());

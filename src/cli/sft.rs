@@ -12,7 +12,7 @@ use crate::train::{self, Job, Rows};
 /// # Errors
 /// An invalid recipe or input, a failed or interrupted training.
 pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result<()> {
-    let training = arguments.resolve("sft")?;
+    let training = arguments.resolve("sft", group.rank())?;
     let Some(settings) = &training.recipe.sft else {
         return Err(Fault::new("the recipe has no `[sft]` section").into());
     };

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Console;
+use crate::device::{Compute, DeviceChoice};
 use crate::error::{Error, Fault, Result};
 use crate::model::ModelSource;
 use crate::rank::Group;
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Continue from the newest checkpoint in the run folder.
     #[arg(long)]
     resume: bool,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     /// Print rows, tokens, examples and what memory and time the run would take; write nothing.
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
@@ -49,6 +53,7 @@ pub struct Training {
     model: PathBuf,
     model_name: String,
     start: Start,
+    compute: Compute,
 }
 
 impl Arguments {
@@ -61,7 +66,7 @@ impl Arguments {
     ///
     /// # Errors
     /// An invalid recipe, or inputs that are not there.
-    pub fn resolve(&self, stage: &str) -> Result<Training> {
+    pub fn resolve(&self, stage: &str, rank: usize) -> Result<Training> {
         let recipe = Recipe::load(&self.recipe, &self.overrides)?;
         let run = Path::new("runs").join(&recipe.name);
         let data = self.data.clone().unwrap_or_else(|| run.join("data").join(format!("{stage}.jsonl")));
@@ -83,7 +88,8 @@ impl Arguments {
         let out = self.out.clone().unwrap_or_else(|| run.join(stage));
         let start = if self.resume { Start::Resume } else { Start::Fresh };
         let held_out = self.held_out.clone();
-        Ok(Training { recipe, data, held_out, out, model, model_name, start })
+        let compute = Compute::open(self.device, recipe.model.dtype, rank)?;
+        Ok(Training { recipe, data, held_out, out, model, model_name, start, compute })
     }
 }
 
@@ -102,7 +108,8 @@ impl Training {
     /// # Errors
     /// Unreadable rows.
     pub fn job(&self) -> Result<Job<'_>> {
-        let mut job = Job::new(&self.model, &self.model_name, &self.out, self.recipe.training_seed());
+        let seed = self.recipe.training_seed();
+        let mut job = Job::new(&self.model, &self.model_name, &self.out, seed).on(self.compute.clone());
         job.lora = self.recipe.model.lora.as_ref();
         job.base_storage = self.recipe.model.base_storage;
         job.start = self.start;

@@ -1,6 +1,7 @@
 //! Options that commands share where they ask a semantic verifier.
 
 use super::endpoint::Tuning;
+use crate::device::{Compute, DeviceChoice, NumberFormat};
 use crate::endpoint::{Chat, Client};
 use crate::error::Result;
 use crate::generate::LocalChat;
@@ -27,6 +28,9 @@ pub struct Verifier {
     /// A model of this machine instead: folder, .gguf file or hub id.
     #[arg(long, value_name = "MODEL", conflicts_with = "verifier_url")]
     verifier_local: Option<String>,
+    /// Where to compute: auto, cpu, cuda:0 (or another number), cuda:all, metal, for a verifier of this machine [default: cpu].
+    #[arg(long, value_name = "DEVICE", requires = "verifier_local")]
+    device: Option<DeviceChoice>,
 }
 
 /// The verifier's model, wherever it is.
@@ -55,7 +59,8 @@ impl Verifier {
     /// A model that does not load, settings that make no client.
     pub fn open(&self, tuning: &Tuning, seed: Seed) -> Result<Option<Opened>> {
         if let Some(model) = &self.verifier_local {
-            return Ok(Some(Opened::Local(Box::new(LocalChat::load(model)?))));
+            let compute = Compute::open(self.device, NumberFormat::F32, 0)?;
+            return Ok(Some(Opened::Local(Box::new(LocalChat::load(model, &compute)?))));
         }
         let Some((url, model)) = self.verifier_url.as_deref().zip(self.verifier_model.as_deref()) else {
             return Ok(None);

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use super::endpoint::Tuning;
+use crate::device::{Compute, DeviceChoice, NumberFormat};
 use crate::error::{Fault, Result};
 use crate::recipe::settings::{Positive, WriterModel, WriterSettings, defaults};
 
@@ -36,6 +37,9 @@ pub struct WriterOptions {
     /// Tokens of one answer.
     #[arg(long, value_name = "COUNT", default_value_t = defaults::WRITER_TOKENS)]
     writer_tokens: NonZeroUsize,
+    /// Where a writer of this machine computes: auto, cpu, cuda:0 (or another number), cuda:all, metal [default: cpu].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceChoice>,
     #[command(flatten)]
     tuning: Tuning,
 }
@@ -53,6 +57,17 @@ enum WriterName {
 }
 
 impl WriterOptions {
+    /// Where the writing model computes.
+    ///
+    /// # Errors
+    /// A device that is not there, or one where no model of this machine writes.
+    pub fn compute(&self) -> Result<Compute> {
+        if self.device.is_some() && self.writer != WriterName::Local {
+            return Err(Fault::new("no model of this machine writes").at("--device").hint("--writer local").into());
+        }
+        Compute::open(self.device, NumberFormat::F32, 0)
+    }
+
     /// The writing model, if one is to write; `out` is the data set's folder.
     ///
     /// # Errors

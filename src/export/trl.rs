@@ -105,8 +105,8 @@ fn common(
             8 * rows
         }
     };
-    if train.patience.is_some() || train.memory_limit_mib.is_some() {
-        left_out.push(format!("{stage}.patience and {stage}.memory_limit_mib"));
+    if train.patience.is_some() || train.memory_limit_mib.is_some() || train.tokens_per_pass.is_some() {
+        left_out.push(format!("{stage}.patience, {stage}.memory_limit_mib and {stage}.tokens_per_pass"));
     }
     let schedule = match train.schedule {
         Schedule::Cosine => "cosine",

@@ -6,6 +6,7 @@ use candle_core::Device;
 
 use super::{Ended, Prefix, Request, Sampler, decode_all};
 use crate::dataset::{Message, Role};
+use crate::device::Compute;
 use crate::endpoint::{CallError, Chat, ChatMessage, ChatReply, ChatRequest, Counts, ReplyEnd};
 use crate::error::{Error, Result};
 use crate::model::{Decoder, ModelSource, Trainable};
@@ -22,11 +23,11 @@ pub struct LocalChat {
 }
 
 impl LocalChat {
-    /// Loads a folder, a `.gguf` file or a hub id.
+    /// Loads a folder, a `.gguf` file or a hub id to where it computes.
     ///
     /// # Errors
     /// A model that cannot be found or read.
-    pub fn load(model: &str) -> Result<Self> {
+    pub fn load(model: &str, compute: &Compute) -> Result<Self> {
         let local = ModelSource::parse(model)?.resolve()?;
         let (config, weights) = local.read(&Device::Cpu)?;
         let name =
@@ -34,7 +35,7 @@ impl LocalChat {
         Ok(Self {
             name: format!("local:{name}"),
             tokenizer: ChatTokenizer::load(&local.path)?,
-            decoder: Decoder::new(config, weights, &Trainable::Nothing, Seed(0), &Device::Cpu)?,
+            decoder: Decoder::new(config, weights, &Trainable::Nothing, Seed(0), compute)?,
             counts: Mutex::default(),
         })
     }

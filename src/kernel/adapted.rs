@@ -34,7 +34,7 @@ pub fn adapted_linear(
         let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic, mask: None };
         x.contiguous()?.apply_op3(a, b, operation)
     } else {
-        composed::adapted_linear(x, &weight.beside(x)?, a, b, scale)
+        composed::adapted_linear(x, weight, (a, b), scale, None)
     }
 }
 
@@ -58,8 +58,7 @@ pub fn adapted_linear_with_dropout(
         let operation = Adapted { weight: weight.clone(), scale: scale as f32, arithmetic, mask: Some(mask) };
         x.contiguous()?.apply_op3(a, b, operation)
     } else {
-        let factors = mask.factors(x.device())?.to_dtype(x.dtype())?;
-        composed::adapted_linear_with_dropout(x, &weight.beside(x)?, a, b, scale, &factors)
+        composed::adapted_linear(x, weight, (a, b), scale, Some(mask.factors(x.device())?))
     }
 }
 

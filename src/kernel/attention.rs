@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
+use super::composed::{Tiles, Uploaded};
 use super::exponential::{exp, exp_in_place, maximum};
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
@@ -16,16 +17,18 @@ use super::{composed, is_fused};
 const QUERIES: usize = 128;
 
 /// What each run of tokens sees: its own past, and all of `before`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct AttentionLayout {
-    pub(super) tokens: usize,
-    pub(super) runs: Vec<Run>,
+    tokens: usize,
+    runs: Vec<Run>,
+    /// The composed path's tiles.
+    pub(super) tiles: Uploaded<Tiles>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) own: Range<usize>,
-    pub(super) before: Vec<Range<usize>>,
+#[derive(Debug)]
+struct Run {
+    own: Range<usize>,
+    before: Vec<Range<usize>>,
 }
 
 impl AttentionLayout {
@@ -34,7 +37,7 @@ impl AttentionLayout {
     /// # Errors
     /// Runs that leave a gap or overlap, or that look ahead of themselves.
     pub fn new(runs: impl IntoIterator<Item = (Range<usize>, Vec<Range<usize>>)>) -> Result<Self> {
-        let mut layout = Self { tokens: 0, runs: Vec::new() };
+        let mut layout = Self { tokens: 0, runs: Vec::new(), tiles: Uploaded::default() };
         for (own, before) in runs {
             if own.start != layout.tokens || own.is_empty() {
                 bail!("attention layout: segment {own:?} does not continue at token {}", layout.tokens);
@@ -46,6 +49,15 @@ impl AttentionLayout {
             layout.runs.push(Run { own, before });
         }
         Ok(layout)
+    }
+
+    /// The ranges of keys that each token sees.
+    pub(super) fn visible(&self) -> Vec<Vec<Range<usize>>> {
+        let of_run = |run: &Run| {
+            let of_token = |token: usize| run.before.iter().cloned().chain([run.own.start..token + 1]).collect();
+            run.own.clone().map(of_token).collect::<Vec<_>>()
+        };
+        self.runs.iter().flat_map(of_run).collect()
     }
 
     fn blocks(&self) -> Vec<Block<'_>> {

@@ -18,7 +18,7 @@ struct Bias {
 /// # Errors
 /// Shapes that do not fit.
 pub fn add_bias(x: &Tensor, bias: &Tensor, gradient: WeightGradient) -> Result<Tensor> {
-    if is_fused(x) { x.contiguous()?.apply_op2(bias, Bias { gradient }) } else { composed::add_bias(x, bias) }
+    if is_fused(x) { x.contiguous()?.apply_op2(bias, Bias { gradient }) } else { composed::add_bias(x, bias, gradient) }
 }
 
 impl CustomOp2 for Bias {

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use candle_core::quantized::QTensor;
-use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor};
+use candle_core::quantized::{QStorage, QTensor};
+use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor};
 
 use super::linear::{product, to_input};
 use super::storage::{slice, with_values};
 use super::{composed, is_fused};
+use crate::device::Compute;
 use crate::recipe::settings::Arithmetic;
 
 /// A frozen `[output, input]` weight.
@@ -54,17 +55,38 @@ impl FrozenWeight {
         match self {
             Self::Wide(tensor) => Ok(tensor.clone()),
             Self::Half(tensor) => tensor.to_dtype(DType::F32),
-            Self::Blocks(blocks) => blocks.dequantize(&Device::Cpu),
+            Self::Blocks(blocks) => blocks.dequantize(&blocks.device()),
         }
+    }
+
+    /// The weight on a device that computes in this number format: f32 becomes the format, what is held in fewer bytes stays so.
+    ///
+    /// # Errors
+    /// Tensor errors.
+    pub fn moved(&self, compute: &Compute) -> Result<Self> {
+        let device = &compute.device;
+        Ok(match self {
+            Self::Wide(tensor) => Self::new(&tensor.to_device(device)?.to_dtype(compute.format.dtype())?),
+            Self::Half(tensor) => Self::Half(tensor.to_device(device)?),
+            Self::Blocks(blocks) if blocks.device().same_device(device) => self.clone(),
+            Self::Blocks(blocks) => {
+                let storage = QStorage::from_data(blocks.data()?, device, blocks.dtype())?;
+                Self::Blocks(Arc::new(QTensor::new(storage, blocks.shape())?))
+            }
+        })
     }
 
     pub(super) fn with_values<R>(&self, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
         with_values(&self.widened()?, work)
     }
 
-    /// The weight where and as `like` is, for the composed path.
+    /// The weight where and as `like` is, for the composed path; a copy unless it already is.
     pub(super) fn beside(&self, like: &Tensor) -> Result<Tensor> {
-        self.widened()?.to_device(like.device())?.to_dtype(like.dtype())
+        let tensor = match self {
+            Self::Wide(tensor) | Self::Half(tensor) => tensor.clone(),
+            Self::Blocks(_) => self.widened()?,
+        };
+        tensor.to_device(like.device())?.to_dtype(like.dtype())
     }
 }
 
@@ -81,7 +103,7 @@ pub fn frozen_linear(x: &Tensor, weight: &FrozenWeight, arithmetic: Arithmetic) 
     if is_fused(x) {
         x.contiguous()?.apply_op1(FrozenLinear { weight: weight.clone(), arithmetic })
     } else {
-        composed::linear(x, &weight.beside(x)?)
+        composed::frozen_linear(x, weight)
     }
 }
 

@@ -10,6 +10,12 @@ use super::exponential::{exp, exp_in_place, maximum};
 use super::matrix::{Threads, View, multiply};
 use super::storage::{slice, with_values};
 use super::{Product, WeightGradient, composed, is_fused};
+use crate::device::{Compute, NumberFormat};
+
+/// Rows whose logits exist at one time where `device` computes them.
+pub fn rows_together(vocabulary: usize, compute: &Compute) -> usize {
+    if compute.device.is_cpu() && compute.format == NumberFormat::F32 { ROWS } else { composed::head_rows(vocabulary) }
+}
 
 /// Rows whose logits exist at one time.
 const ROWS: usize = 256;
@@ -53,13 +59,14 @@ pub fn chosen_log_probability(
     if let Some(target) = targets.iter().find(|&&target| target as usize >= vocabulary) {
         bail!("log-probability: target {target} is outside the vocabulary of {vocabulary}");
     }
+    let product = product.into();
     if is_fused(hidden) {
         let targets = Arc::new(targets.to_vec());
         let tracked = hidden.track_op();
-        let operation = ChosenLogProbability { targets, product: product.into(), tracked, saved: OnceLock::new() };
+        let operation = ChosenLogProbability { targets, product, tracked, saved: OnceLock::new() };
         hidden.contiguous()?.apply_op2(head, operation)
     } else {
-        composed::chosen_log_probability(hidden, head, targets)
+        composed::chosen_log_probability(hidden, head, targets, product.weight_gradient)
     }
 }
 

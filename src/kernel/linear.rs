@@ -20,7 +20,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, product: impl Into<Product>) -> Resul
     if is_fused(x) {
         x.contiguous()?.apply_op2(weight, Linear { product: product.into() })
     } else {
-        composed::linear(x, weight)
+        composed::linear(x, weight, product.into().weight_gradient)
     }
 }
 

@@ -2,8 +2,8 @@
 //! log-probability.
 //!
 //! In and out: Candle tensors. On the CPU in f32 each operation is one fused pass with its own backward; elsewhere (another
-//! device or dtype) [`composed`] does the same out of Candle's own differentiable operations. The stock decoders'
-//! operations (`rope`, `rms_norm`, `softmax_last_dim`) have no backward and drop gradients without an error.
+//! device or number format) [`composed`] does the same out of Candle's own operations, with a backward of ours too. The stock
+//! decoders' operations (`rope`, `rms_norm`, `softmax_last_dim`) have no backward and drop gradients without an error.
 
 mod adapted;
 mod attention;
@@ -30,7 +30,7 @@ pub use attention::{AttentionLayout, CachedAttention, attention};
 pub use bias::add_bias;
 pub use dropout::{Dropout, Mask};
 pub use frozen::{FrozenWeight, frozen_linear};
-pub use head::chosen_log_probability;
+pub use head::{chosen_log_probability, rows_together};
 pub use linear::linear;
 pub use norm::rms_norm;
 pub use rotary::{RotaryTable, rotary};
@@ -71,6 +71,6 @@ pub fn has_tiles() -> bool {
 }
 
 /// Whether the fused path applies to this tensor.
-fn is_fused(tensor: &Tensor) -> bool {
-    tensor.device().is_cpu() && tensor.dtype() == DType::F32
+pub(crate) fn is_fused(tensor: &Tensor) -> bool {
+    tensor.device().is_cpu() && tensor.dtype() == DType::F32 && !composed::is_forced()
 }

@@ -22,7 +22,7 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64, weight_gradient: Weig
     if is_fused(x) {
         x.contiguous()?.apply_op2(weight, RmsNorm { epsilon: epsilon as f32, weight_gradient })
     } else {
-        composed::rms_norm(x, weight, epsilon)
+        composed::rms_norm(x, weight, epsilon, weight_gradient)
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
+use super::composed::Uploaded;
 use super::storage::{slice, tensor_like, with_values};
 use super::{composed, is_fused};
 
@@ -13,10 +14,11 @@ use super::{composed, is_fused};
 #[derive(Debug, Clone)]
 pub struct RotaryTable {
     /// `[tokens, head_size / 2]`
-    pub(super) cosines: Arc<Vec<f32>>,
+    cosines: Arc<Vec<f32>>,
     /// `[tokens, head_size / 2]`
-    pub(super) sines: Arc<Vec<f32>>,
+    sines: Arc<Vec<f32>>,
     pub(super) head_size: usize,
+    uploaded: Arc<Uploaded<(Tensor, Tensor)>>,
 }
 
 impl RotaryTable {
@@ -28,7 +30,19 @@ impl RotaryTable {
             cosines: Arc::new(angles().map(|angle| angle.cos() as f32).collect()),
             sines: Arc::new(angles().map(|angle| angle.sin() as f32).collect()),
             head_size: 2 * inverse_frequencies.len(),
+            uploaded: Arc::default(),
         }
+    }
+
+    /// Cosines and sines on a device, `[tokens, head_size / 2]` each.
+    pub(super) fn tensors(&self, device: &Device, dtype: DType) -> Result<(Tensor, Tensor)> {
+        self.uploaded.get(device, dtype, || {
+            let half = self.head_size / 2;
+            let table = |values: &[f32]| {
+                Tensor::from_slice(values, (values.len() / half.max(1), half), device)?.to_dtype(dtype)
+            };
+            Ok((table(&self.cosines)?, table(&self.sines)?))
+        })
     }
 }
 

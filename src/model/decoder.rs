@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
 
 use super::adapter::{self, Adapter};
 use super::config::{ModelConfig, Positions};
 use super::layer::{Layer, Source, Weight};
 use super::weights::{Compact, Weights};
+use crate::device::Compute;
 use crate::error::{Error, Fault, Result};
 use crate::kernel::{self, AttentionLayout, Dropout, FrozenWeight, Product, RotaryTable, WeightGradient};
 use crate::recipe::settings::{Arithmetic, LoraSettings, Projection};
@@ -38,7 +39,7 @@ pub struct Decoder {
     pub(super) inverse_frequencies: Vec<f64>,
     product: Product,
     parameters: BTreeMap<String, Var>,
-    device: Device,
+    compute: Compute,
     /// Share and seed of the adapters' dropout, where they have one.
     adapter_dropout: Option<(f64, Seed)>,
     /// The dropout of this pass.
@@ -46,7 +47,9 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Builds a decoder from checked weights and makes the trainable tensors variables.
+    /// Builds a decoder from checked weights, which it moves to where it computes, and makes the trainable tensors variables.
+    ///
+    /// Trained weights, embedding, head and norms are f32 in any number format; a frozen projection is held in the format.
     ///
     /// # Errors
     /// A [`Fault`] for settings that cannot be honoured, or a failed tensor operation.
@@ -55,9 +58,9 @@ impl Decoder {
         weights: Weights,
         trainable: &Trainable,
         seed: Seed,
-        device: &Device,
+        compute: impl Into<Compute>,
     ) -> Result<Self> {
-        Self::on_base(config, weights, Compact::default(), trainable, seed, device)
+        Self::on_base(config, weights, Compact::default(), trainable, seed, compute)
     }
 
     /// A decoder whose frozen projections are kept as their file stores them.
@@ -70,8 +73,10 @@ impl Decoder {
         compact: Compact,
         trainable: &Trainable,
         seed: Seed,
-        device: &Device,
+        compute: impl Into<Compute>,
     ) -> Result<Self> {
+        let compute = compute.into();
+        compute.prepare();
         if *trainable == Trainable::Full && !compact.0.is_empty() {
             return Err(Fault::new("weights that are kept as their file stores them cannot be trained")
                 .expected("adapters, or a base in f32")
@@ -81,14 +86,15 @@ impl Decoder {
         let mut parameters = BTreeMap::new();
         if *trainable == Trainable::Full {
             for (name, tensor) in &mut weights {
-                let variable = Var::from_tensor(tensor)?;
+                let variable = Var::from_tensor(&tensor.to_device(&compute.device)?)?;
                 *tensor = variable.as_tensor().clone();
                 parameters.insert(name.clone(), variable);
             }
         }
         let weight_gradient =
             if *trainable == Trainable::Full { WeightGradient::Needed } else { WeightGradient::Frozen };
-        let mut source = Source { tensors: weights, compact: compact.0, gradient: weight_gradient };
+        let mut source =
+            Source { tensors: weights, compact: compact.0, gradient: weight_gradient, compute: compute.clone() };
         let embedding = source.tensor("model.embed_tokens.weight")?;
         let head = if config.tied { embedding.clone() } else { source.tensor("lm_head.weight")? };
         let layers =
@@ -96,7 +102,6 @@ impl Decoder {
         let norm = source.tensor("model.norm.weight")?;
         let product = Product::from(weight_gradient);
         let inverse_frequencies = config.inverse_frequencies();
-        let device = device.clone();
         let mut decoder = Self {
             config,
             embedding,
@@ -106,13 +111,15 @@ impl Decoder {
             inverse_frequencies,
             product,
             parameters,
-            device,
+            compute,
             adapter_dropout: None,
             dropout: None,
         };
         if let Trainable::Lora(settings) = trainable {
             decoder.add_adapters(settings, seed)?;
         }
+        // Later passes may come from another thread, and so on another stream of the device.
+        decoder.compute.device.synchronize()?;
         Ok(decoder)
     }
 
@@ -131,8 +138,8 @@ impl Decoder {
                 let Some(linear) = layer.projections.get_mut(projection) else { continue };
                 let name = adapter::name(index, *projection);
                 let (output, input) = linear.weight.dims2()?;
-                let a = adapter::initial_a(&name, settings.rank.get(), input, seed, &self.device)?;
-                let b = Tensor::zeros((output, settings.rank.get()), candle_core::DType::F32, &self.device)?;
+                let a = adapter::initial_a(&name, settings.rank.get(), input, seed, &self.compute.device)?;
+                let b = Tensor::zeros((output, settings.rank.get()), DType::F32, &self.compute.device)?;
                 let (a, b) = (Var::from_tensor(&a)?, Var::from_tensor(&b)?);
                 let (own_a, own_b) = (a.as_tensor().clone(), b.as_tensor().clone());
                 linear.adapter = Some(Adapter { a: own_a, b: own_b, scale, name: name.clone() });
@@ -150,7 +157,18 @@ impl Decoder {
 
     /// Where the tensors are.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.compute.device
+    }
+
+    /// Where and in which number format it computes.
+    pub fn compute(&self) -> &Compute {
+        &self.compute
+    }
+
+    /// Bytes of all weights, adapters included, as they are held.
+    pub fn weight_bytes(&self) -> usize {
+        let head = if self.config.tied { 0 } else { bytes(&self.head) };
+        bytes(&self.embedding) + bytes(&self.norm) + head + self.layers.iter().map(Layer::bytes).sum::<usize>()
     }
 
     /// The trainable tensors by name: Hugging Face names when all is trained, PEFT names for adapters.
@@ -215,7 +233,7 @@ impl Decoder {
             return Err(Error::Invalid(faults));
         }
         for (name, variable) in &self.parameters {
-            variable.set(&tensors[name].to_dtype(candle_core::DType::F32)?)?;
+            variable.set(&tensors[name].to_dtype(DType::F32)?)?;
         }
         Ok(())
     }
@@ -247,12 +265,17 @@ impl Decoder {
         self.check_tokens(&sequence.tokens, sequence.positions.iter().copied().max().unwrap_or(0))?;
         let layout = Arc::new(layout(sequence)?);
         let rotary = RotaryTable::new(&sequence.positions, &self.inverse_frequencies);
-        let ids = Tensor::new(sequence.tokens.as_slice(), &self.device)?;
-        let mut x = self.embedding.embedding(&ids)?;
+        let mut x = self.embed(&sequence.tokens)?;
         for layer in &self.layers {
             x = self.layer(layer, &x, &rotary, &layout)?;
         }
         self.norm(&x, &self.norm)
+    }
+
+    /// The tokens' embeddings in the number format of the activations. `[tokens, hidden]`
+    pub(super) fn embed(&self, tokens: &[u32]) -> Result<Tensor> {
+        let ids = Tensor::new(tokens, self.device())?;
+        Ok(self.embedding.embedding(&ids)?.to_dtype(self.compute.format.dtype())?)
     }
 
     pub(super) fn check_tokens(&self, tokens: &[u32], last_position: u32) -> Result<()> {
@@ -355,13 +378,17 @@ impl Decoder {
         Ok(kernel::chosen_log_probability(&hidden, &self.head, targets, self.product)?)
     }
 
-    /// Logits after these rows of `hidden`. `[rows, vocabulary]`
+    /// Logits after these rows of `hidden`, f32. `[rows, vocabulary]`
     ///
     /// # Errors
     /// Rows out of range.
     pub fn logits(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
-        Ok(kernel::linear(&select(hidden, rows)?, &self.head, self.product)?)
+        Ok(kernel::linear(&select(hidden, rows)?.to_dtype(DType::F32)?, &self.head, self.product)?)
     }
+}
+
+fn bytes(tensor: &Tensor) -> usize {
+    tensor.elem_count() * tensor.dtype().size_in_bytes()
 }
 
 fn select(hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {

@@ -6,6 +6,7 @@ use candle_core::Tensor;
 
 use super::adapter::Adapter;
 use super::config::{ModelConfig, Positions};
+use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernel::{FrozenWeight, WeightGradient};
 use crate::recipe::settings::Projection;
@@ -113,6 +114,22 @@ impl Layer {
         }
     }
 
+    /// Bytes of its tensors as they are held.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |tensor: &Tensor| tensor.elem_count() * tensor.dtype().size_in_bytes();
+        let linear = |linear: &Linear| {
+            let weight = match &linear.weight {
+                Weight::Trained(tensor) => of(tensor),
+                Weight::Frozen(weight) => weight.bytes(),
+            };
+            let adapter = linear.adapter.as_ref().map_or(0, |adapter| of(&adapter.a) + of(&adapter.b));
+            weight + adapter + linear.bias.as_ref().map_or(0, of)
+        };
+        let norms = self.head_norms.as_ref().map_or(0, |norms| of(&norms.query) + of(&norms.key));
+        let projections: usize = self.projections.values().map(linear).sum();
+        of(&self.attention_norm) + of(&self.feed_forward_norm) + norms + projections
+    }
+
     /// Every tensor by its name within the layer, adapters merged.
     pub(super) fn merged(&self) -> Result<Vec<(String, Tensor)>> {
         let detached = self.detached();
@@ -144,21 +161,25 @@ pub(super) struct Source {
     /// Projections that are kept as their file stores them.
     pub(super) compact: BTreeMap<String, FrozenWeight>,
     pub(super) gradient: WeightGradient,
+    /// Where they are moved.
+    pub(super) compute: Compute,
 }
 
 impl Source {
     pub(super) fn tensor(&mut self, name: &str) -> Result<Tensor> {
-        self.tensors.remove(name).ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")))
+        let tensor = self.tensors.remove(name);
+        let tensor = tensor.ok_or_else(|| Error::Failed(format!("tensor `{name}` is missing")))?;
+        Ok(tensor.to_device(&self.compute.device)?)
     }
 
     fn weight(&mut self, name: &str) -> Result<Weight> {
         if let Some(weight) = self.compact.remove(name) {
-            return Ok(Weight::Frozen(weight));
+            return Ok(Weight::Frozen(weight.moved(&self.compute)?));
         }
         let tensor = self.tensor(name)?;
         Ok(match self.gradient {
             WeightGradient::Needed => Weight::Trained(tensor),
-            WeightGradient::Frozen => Weight::Frozen(FrozenWeight::new(&tensor)),
+            WeightGradient::Frozen => Weight::Frozen(FrozenWeight::new(&tensor).moved(&self.compute)?),
         })
     }
 }

@@ -11,6 +11,7 @@ mod decoder;
 mod family;
 mod fields;
 mod gguf;
+mod kept;
 mod layer;
 mod recompute;
 mod safetensors_file;

@@ -25,8 +25,7 @@ impl Decoder {
         self.check_tokens(&sequence.tokens, sequence.positions.iter().copied().max().unwrap_or(0))?;
         let layout = Arc::new(layout(sequence)?);
         let rotary = RotaryTable::new(&sequence.positions, &self.inverse_frequencies);
-        let ids = Tensor::new(sequence.tokens.as_slice(), self.device())?;
-        let embedded = self.embedding.embedding(&ids)?; // [tokens, hidden]
+        let embedded = self.embed(&sequence.tokens)?; // [tokens, hidden]
 
         let frozen = self.detached();
         let mut inputs = Vec::with_capacity(self.layers.len());

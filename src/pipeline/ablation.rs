@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use candle_core::Device;
+
 use super::{Options, run};
 use crate::dataset::read_sft;
 use crate::error::{Error, Result};
@@ -35,7 +37,7 @@ enum Kept {
 pub fn ablate(
     ablation: &Ablation,
     overrides: &[String],
-    folder: &Path,
+    (folder, device): (&Path, &Device),
     (announce, group): (fn(&str), &dyn Group),
 ) -> Result<Vec<Spread>> {
     let place = |name: &str, seed: Seed| folder.join(name).join(format!("seed-{}", seed.0));
@@ -54,7 +56,7 @@ pub fn ablate(
                 }
             }
             group.wait()?;
-            let outcome = run(&recipe, &Options { folder: &own, force: &[], announce, group })?;
+            let outcome = run(&recipe, &Options { folder: &own, force: &[], device, announce, group })?;
             runs.extend(SystemRun::of(&variation.name, seed, training_traces(&own)?, &outcome.summary));
             first = first.or(Some((&variation.name, seed)));
         }

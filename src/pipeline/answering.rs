@@ -7,6 +7,7 @@ use std::path::Path;
 use candle_core::Device;
 
 use crate::completion::Completion;
+use crate::device::Compute;
 use crate::endpoint::{Chat as _, Client};
 use crate::error::Result;
 use crate::generate::{EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
@@ -26,6 +27,7 @@ pub(super) struct Answering<'a> {
     pub recipe: &'a Recipe,
     pub out: &'a Path,
     pub announce: fn(&str),
+    pub compute: &'a Compute,
 }
 
 impl Answering<'_> {
@@ -59,7 +61,7 @@ impl Answering<'_> {
         let local = LocalModel { path: model.to_path_buf() };
         let tokenizer = ChatTokenizer::load(&local.path)?;
         let (config, weights) = local.read(&Device::Cpu)?;
-        let decoder = Decoder::new(config, weights, &Trainable::Nothing, recipe.seed, &Device::Cpu)?;
+        let decoder = Decoder::new(config, weights, &Trainable::Nothing, recipe.seed, self.compute)?;
         let protocol = Protocol {
             model: &decoder,
             tokenizer: &tokenizer,

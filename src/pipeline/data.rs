@@ -6,6 +6,7 @@ use super::Pipeline;
 use super::writing::WritingModel;
 use crate::build::{self, Inputs, Made, Options, Sources, Writer};
 use crate::contract::{self, Contract};
+use crate::device::NumberFormat;
 use crate::error::{Error, Fault, Result};
 use crate::recipe::DataSettings;
 use crate::recipe::settings::{Tables, defaults};
@@ -138,6 +139,7 @@ impl Pipeline<'_> {
         }
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
+        let compute = self.compute.in_format(NumberFormat::F32);
         let mut digests = Inputs::default();
         for file in [TRACES, CONTRACTS, SPLIT] {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
@@ -160,7 +162,8 @@ impl Pipeline<'_> {
                 announce(&format!("build: {} unguarded SFT rows", built.sft.len()));
                 return build::write_unguarded(&out, &built, &digests, leaking, seed);
             }
-            let opened = settings.writer.as_ref().map(|writer| WritingModel::open(writer, seed)).transpose()?;
+            let opened =
+                settings.writer.as_ref().map(|writer| WritingModel::open(writer, seed, &compute)).transpose()?;
             let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
             let tries = settings.writer.as_ref().map_or(defaults::WRITER_TRIES, |writer| writer.tries);
             let options = Options { tries, severities: settings.severity.clone(), ..Options::default() };

@@ -14,8 +14,10 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use candle_core::Device;
+use serde::{Serialize, Serializer};
 
+use crate::device::{Compute, NumberFormat};
 use crate::error::{Error, Result};
 use crate::rank::Group;
 use crate::recipe::Recipe;
@@ -31,6 +33,8 @@ pub struct Options<'a> {
     pub folder: &'a Path,
     /// Stages to redo even if complete.
     pub force: &'a [String],
+    /// Where models compute; the recipe says in which number format.
+    pub device: &'a Device,
     /// Told when a stage starts, ends or is skipped.
     pub announce: fn(&str),
     /// The processes that train and answer together; the first one does all else and writes.
@@ -48,6 +52,7 @@ struct Pipeline<'a> {
     stages: Stages,
     announce: fn(&str),
     group: &'a dyn Group,
+    compute: Compute,
 }
 
 /// What a run leaves, for the command to print.
@@ -73,7 +78,8 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
         atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
     }
     let stages = Stages::open(&folder, options.force, options.announce);
-    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce, group: options.group };
+    let compute = Compute { device: options.device.clone(), format: recipe.model.dtype };
+    let mut pipeline = Pipeline { recipe, folder, stages, announce: options.announce, group: options.group, compute };
     pipeline.share_records()?;
     pipeline.data()?;
     pipeline.models()?;
@@ -85,7 +91,24 @@ pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     Ok(Outcome { folder: pipeline.folder, stage_seconds, peak_memory_bytes, summary })
 }
 
+/// Inputs of a stage that computes with a model. The usual number format leaves no trace, so that stages which were complete
+/// before there was a choice stay complete.
+struct Computed<T>(NumberFormat, T);
+
+impl<T: Serialize> Serialize for Computed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0 {
+            NumberFormat::F32 => self.1.serialize(serializer),
+            format @ NumberFormat::Bf16 => (format, &self.1).serialize(serializer),
+        }
+    }
+}
+
 impl Pipeline<'_> {
+    fn computed<T>(&self, inputs: T) -> Computed<T> {
+        Computed(self.compute.format, inputs)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -91,12 +91,13 @@ impl Pipeline<'_> {
             &self.recipe.model.lora,
             self.recipe.training_seed(),
         );
+        let inputs = self.computed(inputs);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("sft"), outputs("sft", lora.is_some()));
-        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         let (force, group) = (self.stages.is_forced("sft"), self.group);
         self.stage_of_all(force, "sft", &inputs, &outputs, || {
-            let job = job(recipe, &base, (&out, group), &rows, &mark)?;
+            let job = job(recipe, &base, (&out, group), &rows, &mark)?.on(compute);
             mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_sft).transpose()?.unwrap_or_default();
             train::sft(&job, Rows { train: &read_sft(&rows)?, held_out: &held_out }, &settings)?;
@@ -116,12 +117,13 @@ impl Pipeline<'_> {
             &self.recipe.model.lora,
             self.recipe.training_seed(),
         );
+        let inputs = self.computed(inputs);
         let lora = self.recipe.model.lora.as_ref();
         let (out, outputs) = (self.path("dpo"), outputs("dpo", lora.is_some()));
-        let (mark, recipe) = (digest::of_value(&inputs)?, self.recipe);
+        let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         let (force, group) = (self.stages.is_forced("dpo"), self.group);
         self.stage_of_all(force, "dpo", &inputs, &outputs, || {
-            let job = job(recipe, &base, (&out, group), &pairs, &mark)?;
+            let job = job(recipe, &base, (&out, group), &pairs, &mark)?.on(compute);
             mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_preferences).transpose()?.unwrap_or_default();
             train::dpo(&job, Rows { train: &read_preferences(&pairs)?, held_out: &held_out }, &settings)?;

@@ -99,7 +99,7 @@ impl<'recipe> Pipeline<'recipe> {
         for system in self.systems()? {
             let (stage, file) = (format!("generate/{}", system.name), system.file());
             let out = self.path(&file);
-            let (recipe, announce) = (self.recipe, self.announce);
+            let (recipe, announce, compute) = (self.recipe, self.announce, self.compute.clone());
             let force = self.stages.is_forced("generate");
             let group = self.group;
             let common = (system.mitigation.name(), &recipe.generate, &split, traces.len());
@@ -110,10 +110,11 @@ impl<'recipe> Pipeline<'recipe> {
                 recipe,
                 out: &out,
                 announce,
+                compute: &compute,
             };
             match &system.answers {
                 Answers::Local(model) => {
-                    let inputs = (&model.digest, common.0, common.1, common.2, common.3);
+                    let inputs = self.computed((&model.digest, common.0, common.1, common.2, common.3));
                     let work = || answering.locally(&model.path, group);
                     self.stage_of_all(force, &stage, &inputs, &[file.as_str()], work)?;
                 }

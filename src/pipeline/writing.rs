@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::build::{Drawing, Proposer, Writer};
+use crate::device::Compute;
 use crate::endpoint::{Chat, Client, Counts};
 use crate::error::Result;
 use crate::generate::LocalChat;
@@ -26,9 +27,9 @@ impl WritingModel {
     ///
     /// # Errors
     /// A model that cannot be found or read, a key variable that is not set.
-    pub fn open(settings: &WriterSettings, seed: Seed) -> Result<Self> {
+    pub fn open(settings: &WriterSettings, seed: Seed, compute: &Compute) -> Result<Self> {
         let chat = match &settings.model {
-            WriterModel::Local { model } => Opened::Local(Box::new(LocalChat::load(model)?)),
+            WriterModel::Local { model } => Opened::Local(Box::new(LocalChat::load(model, compute)?)),
             WriterModel::Endpoint(endpoint) => Opened::Endpoint(Box::new(Client::new((**endpoint).clone(), seed)?)),
         };
         let drawing = Drawing {

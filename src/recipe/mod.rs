@@ -18,6 +18,7 @@ use std::path::Path;
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::device::NumberFormat;
 use crate::endpoint::EndpointSettings;
 use crate::error::{Error, Fault, Result};
 use crate::prompt::Mitigation;
@@ -68,14 +69,16 @@ pub struct ModelSettings {
     /// How the base is held while adapters are trained on it.
     #[serde(skip_serializing_if = "is_default")]
     pub base_storage: BaseStorage,
+    /// Number format of activations and matrix products; trained weights are f32 whatever it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub dtype: NumberFormat,
     /// Adapters; absent trains every weight.
     pub lora: Option<LoraSettings>,
 }
 
 /// Left out of resolved recipes, whose digests stay those of before the key.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
-fn is_default(storage: &BaseStorage) -> bool {
-    *storage == BaseStorage::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What is evaluated.
@@ -269,6 +272,7 @@ fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Mo
     let lora = section.table("lora");
     let scratch = section.table("scratch");
     let base_storage = section.take_or("base_storage", BaseStorage::default());
+    let dtype = section.take_or("dtype", NumberFormat::default());
     if base_storage != BaseStorage::default() && lora.is_none() {
         section.fault(Fault::new(
             "`model.base_storage = \"as-stored\"` needs `[model.lora]`: every weight is trained in f32",
@@ -289,7 +293,7 @@ fn read_model(table: Table, folder: &Path, faults: &mut Vec<Fault>) -> Option<Mo
     section.finish();
     let scratch = is_scratch.then(|| read_scratch(scratch.unwrap_or_default(), faults));
     let lora = lora.map(|table| training::read_lora(table, faults));
-    Some(ModelSettings { source: source?, scratch, base_storage, lora: optional(lora)? })
+    Some(ModelSettings { source: source?, scratch, base_storage, dtype, lora: optional(lora)? })
 }
 
 /// The source that asks for a randomly initialised model.

@@ -353,6 +353,9 @@ pub struct TrainSettings {
     /// Where a pass would need more memory than this, in MiB, activations are computed again layer by layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit_mib: Option<NonZeroUsize>,
+    /// Tokens that one forward and backward pass takes at most, unless a single row is longer; absent leaves it to the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_pass: Option<NonZeroUsize>,
 }
 
 impl TrainSettings {
@@ -376,6 +379,7 @@ impl TrainSettings {
             keep_checkpoints: defaults::KEEP_CHECKPOINTS,
             export: Export::default(),
             memory_limit_mib: None,
+            tokens_per_pass: None,
         }
     }
 }

@@ -44,6 +44,7 @@ fn read_train(name: &str, section: &mut Section<'_>) -> Option<TrainSettings> {
         keep_checkpoints: section.take_or("keep_checkpoints", default.keep_checkpoints),
         export: section.take_or("export", default.export),
         memory_limit_mib: section.take("memory_limit_mib"),
+        tokens_per_pass: section.take("tokens_per_pass"),
         learning_rate: default.learning_rate,
     };
     check_evaluation(name, section, &settings);

@@ -17,6 +17,7 @@ use super::row::{SessionRow, SessionStatus};
 use super::run::play_all;
 use super::settings::Settings;
 use super::slate::Slate;
+use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::exposure::{self, Files, Summary, analyse};
 use crate::run::{atomic, digest, jsonl};
@@ -66,11 +67,12 @@ pub struct Outcome {
     pub files: Files,
 }
 
-/// Plays a recipe's sessions into a folder and analyses them. With `resume`, sessions that are finished are kept.
+/// Plays a recipe's sessions into a folder and analyses them. With `resume`, sessions that are finished are kept. Local models
+/// compute where `compute` says.
 ///
 /// # Errors
 /// An invalid workspace, a model that cannot be loaded or is given up, an interruption, an unwritable folder.
-pub fn run(settings: &Settings, folder: &Path, resume: bool) -> Result<Outcome> {
+pub fn run(settings: &Settings, folder: &Path, resume: bool, compute: &Compute) -> Result<Outcome> {
     let inputs: Result<Vec<String>> = settings.inputs().iter().map(|path| digest::of_file(path)).collect();
     let recipe_digest = digest::of_value(&(env!("CARGO_PKG_VERSION"), settings, inputs?))?;
     let slate = Slate::new(settings)?;
@@ -79,7 +81,7 @@ pub fn run(settings: &Settings, folder: &Path, resume: bool) -> Result<Outcome> 
     let is_complete = resume && Manifest::is_complete(folder, &recipe_digest);
     let started = Instant::now();
     if !is_complete {
-        let models = Models::load(settings)?;
+        let models = Models::load(settings, compute)?;
         let existing = if resume { Existing::Resume } else { Existing::Replace };
         let mut progress = Progress::open(folder, &recipe_digest, existing)?;
         manifest.resumed = progress.finished();

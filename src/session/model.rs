@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::settings::{ModelSettings, Settings};
 use crate::agent::{Clock, Scripted};
+use crate::device::Compute;
 use crate::endpoint::{Chat, Client};
 use crate::error::Result;
 use crate::generate::LocalChat;
@@ -25,7 +26,7 @@ impl Model {
     ///
     /// # Errors
     /// Settings out of range, a model that cannot be read.
-    pub fn load(name: &str, settings: &ModelSettings, seed: Seed) -> Result<Self> {
+    pub fn load(name: &str, settings: &ModelSettings, seed: Seed, compute: &Compute) -> Result<Self> {
         Ok(match settings {
             ModelSettings::Scripted(policy) => Self {
                 clock: Clock::Declared { call_seconds: policy.call_seconds, token_seconds: policy.token_seconds },
@@ -38,7 +39,9 @@ impl Model {
                 Self { workers: endpoint.concurrency, ..Self::of(Box::new(Client::new((**endpoint).clone(), seed)?)) }
             }
             // It uses every core itself.
-            ModelSettings::Local { source } => Self { text_only: true, ..Self::of(Box::new(LocalChat::load(source)?)) },
+            ModelSettings::Local { source } => {
+                Self { text_only: true, ..Self::of(Box::new(LocalChat::load(source, compute)?)) }
+            }
         })
     }
 
@@ -88,9 +91,9 @@ impl Models {
     ///
     /// # Errors
     /// As [`Model::load`].
-    pub fn load(settings: &Settings) -> Result<Self> {
+    pub fn load(settings: &Settings, compute: &Compute) -> Result<Self> {
         let used = settings.models.iter().filter(|(name, _)| settings.uses(name));
-        let models = used.map(|(name, model)| Ok((name.clone(), Model::load(name, model, settings.seed)?)));
+        let models = used.map(|(name, model)| Ok((name.clone(), Model::load(name, model, settings.seed, compute)?)));
         Ok(Self(models.collect::<Result<_>>()?))
     }
 }

@@ -322,6 +322,11 @@ impl Settings {
             || self.probe.kind == ProbeKind::Model(name.to_owned())
     }
 
+    /// Whether a model of this machine is played or asks.
+    pub fn has_local_model(&self) -> bool {
+        self.models.iter().any(|(name, model)| self.uses(name) && matches!(model, ModelSettings::Local { .. }))
+    }
+
     /// Files that a run reads.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let traces = match &self.workspace {

@@ -1,10 +1,17 @@
 //! A step's trees dealt into micro-batches that fit one forward and backward pass.
 
+use candle_core::Device;
+
 use crate::rank::{self, Group};
 use crate::token::{Packed, Tree, pack};
 
 /// Tokens of one pass unless a job says otherwise: enough to keep the matrix kernels busy, little enough for a few GB.
 pub const TOKENS_PER_PASS: usize = 2048;
+
+/// Tokens of one pass on this device: a GPU needs more of them to be busy.
+pub fn tokens_per_pass(device: &Device) -> usize {
+    if device.is_cpu() { TOKENS_PER_PASS } else { 4 * TOKENS_PER_PASS }
+}
 
 /// Trees that one pass computes together.
 #[derive(Debug, Clone, PartialEq, Eq)]

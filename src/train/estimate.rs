@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::device::NumberFormat;
+use crate::kernel;
 use crate::model::Decoder;
 use crate::token::Packed;
 
@@ -18,7 +20,7 @@ pub enum Activations {
 /// Bytes that one forward and backward pass has at hand at its peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
-    /// All weights, f32.
+    /// All weights, as they are held.
     pub weights: u64,
     /// Gradients of the trained ones, and their two moments.
     pub training: u64,
@@ -36,8 +38,8 @@ impl MemoryEstimate {
 }
 
 const F32_BYTES: u64 = 4;
-/// Rows whose logits exist at one time.
-const HEAD_ROWS: u64 = 256;
+/// Queries times keys of a tile of attention on a device, for each head.
+const TILE: u64 = 1 << 19;
 
 /// Peak memory of a training pass over `packed`, with gradients of an earlier micro-batch already held.
 ///
@@ -45,13 +47,8 @@ const HEAD_ROWS: u64 = 256;
 pub fn memory(decoder: &Decoder, packed: &Packed, activations: Activations) -> MemoryEstimate {
     let config = decoder.config();
     let (tokens, rows) = (packed.sequence.tokens.len() as u64, packed.rows.len() as u64);
-    let trained: u64 = decoder.parameters().values().map(|parameter| parameter.elem_count() as u64).sum();
-    let all: u64 = config.tensors().values().map(|shape| shape.iter().product::<usize>() as u64).sum();
     let is_full = decoder.parameters().contains_key("model.norm.weight");
-    let adapters = if is_full { 0 } else { trained };
     let width = config.hidden_size as u64;
-    // Gradients of two micro-batches stand beside each other while they are added.
-    let training = trained * (2 + 2);
     let layer = values_of_a_layer(decoder);
     let kept = match activations {
         Activations::Kept => tokens * layer * config.layers as u64,
@@ -59,13 +56,32 @@ pub fn memory(decoder: &Decoder, packed: &Packed, activations: Activations) -> M
     };
     // On the way back, gradients of the widest places of a layer.
     let passing = tokens * (3 * config.intermediate_size as u64 + 2 * width);
-    let head_values = HEAD_ROWS.min(rows) * config.vocabulary as u64 * if is_full { 2 } else { 1 } + rows * width * 2;
+    let compute = decoder.compute();
+    let is_fused = compute.device.is_cpu() && compute.format == NumberFormat::F32;
+    let head_rows = rows.min(kernel::rows_together(config.vocabulary, compute) as u64);
+    // Fused, the logits are turned into their gradient in place; composed, logits, exponentials and gradients stand together.
+    let buffers = match (is_fused, is_full) {
+        (true, false) => 1,
+        (true, true) => 2,
+        (false, _) => 3,
+    };
+    let head_values = head_rows * config.vocabulary as u64 * buffers + rows * width * 2;
+    // Composed, a tile's scores and weights with their gradients: four buffers in f32, three in the format.
+    let tiles = if is_fused { 0 } else { config.heads as u64 * TILE.min(tokens * tokens) };
+    let bytes = compute.format.bytes();
     MemoryEstimate {
-        weights: (all + adapters) * F32_BYTES,
-        training: training * F32_BYTES,
-        activations: (kept + passing) * F32_BYTES,
+        weights: decoder.weight_bytes() as u64,
+        training: training_bytes(decoder),
+        activations: (kept + passing) * bytes + tiles * (4 * F32_BYTES + 3 * bytes),
         head: head_values * F32_BYTES,
     }
+}
+
+/// Gradients of the trained weights and their two moments. Gradients of two micro-batches stand beside each other while they
+/// are added.
+pub(super) fn training_bytes(decoder: &Decoder) -> u64 {
+    let trained: u64 = decoder.parameters().values().map(|parameter| parameter.elem_count() as u64).sum();
+    trained * (2 + 2) * F32_BYTES
 }
 
 /// Values a token that one layer keeps: norms, sums and branches at full width, queries before and after rotation and the

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use candle_core::backprop::GradStore;
-use candle_core::{Device, Tensor, Var};
+use candle_core::{D, Device, Tensor, Var};
 use rayon::prelude::*;
 
 use super::memory::with_values;
@@ -90,6 +90,10 @@ impl Accumulator {
 /// # Errors
 /// Tensor errors.
 pub fn global_norm(gradients: &BTreeMap<String, Tensor>) -> Result<f64> {
+    if let Some(gradient) = gradients.values().find(|gradient| !gradient.device().is_cpu()) {
+        let device = gradient.device().clone();
+        return on_device(gradients, &device);
+    }
     let mut sum = 0.0;
     for gradient in gradients.values() {
         sum += square_sum(gradient)?;
@@ -98,14 +102,43 @@ pub fn global_norm(gradients: &BTreeMap<String, Tensor>) -> Result<f64> {
 }
 
 fn square_sum(gradient: &Tensor) -> Result<f64> {
-    let host = gradient.to_device(&Device::Cpu)?.contiguous()?;
+    let gradient = gradient.contiguous()?;
     let partial = |chunk: &[f32]| chunk.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
-    let partials: Vec<f64> = with_values(&host, |values| values.par_chunks(CHUNK).map(partial).collect())?;
+    let partials: Vec<f64> = with_values(&gradient, |values| values.par_chunks(CHUNK).map(partial).collect())?;
     Ok(partials.iter().sum())
+}
+
+/// The norm where gradients are on a GPU: rows are summed there in f32, their sums in f64 here, and only those are moved.
+fn on_device(gradients: &BTreeMap<String, Tensor>, device: &Device) -> Result<f64> {
+    let row_sums = |gradient: &Tensor| gradient.to_device(device)?.sqr()?.sum(D::Minus1)?.flatten_all();
+    let sums = gradients.values().map(row_sums).collect::<candle_core::Result<Vec<_>>>()?;
+    let sums = Tensor::cat(&sums, 0)?.to_vec1::<f32>()?;
+    Ok(sums.iter().map(|&sum| f64::from(sum)).sum::<f64>().sqrt())
 }
 
 /// The factor that brings `norm` down to `limit`; 1 when it is within.
 pub fn clip_factor(norm: f64, limit: f64) -> f64 {
     // The small constant is torch's `clip_grad_norm_`, so that the two agree to the last digit.
     (limit / (norm + 1e-6)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_norm_on_a_device_is_the_norm_on_the_host() {
+        let tensor = |shape: &[usize]| {
+            let count = shape.iter().product::<usize>();
+            let values: Vec<f32> = (0..count).map(|value| (value as f32 * 0.7).sin() * 3.0).collect();
+            Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+        };
+        let gradients = BTreeMap::from([
+            ("matrix".to_owned(), tensor(&[70, 33])),
+            ("turned".to_owned(), tensor(&[5, 8]).t().unwrap()),
+            ("vector".to_owned(), tensor(&[33])),
+        ]);
+        let (host, device) = (global_norm(&gradients).unwrap(), on_device(&gradients, &Device::Cpu).unwrap());
+        assert!((host - device).abs() < 1e-5 * host && host > 50.0, "{host} {device}");
+    }
 }

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::Device;
-
-use super::batch::TOKENS_PER_PASS;
+use super::batch::{TOKENS_PER_PASS, tokens_per_pass};
 use super::manifest::RunManifest;
 use super::objective::{Objective, Supervised};
 use super::plan::{ForwardPasses, Plan};
@@ -15,6 +13,7 @@ use super::preferences;
 use super::rows::{encode_dpo, encode_sft, encode_unpaired};
 use super::session::{Inputs, Session};
 use crate::dataset::{PreferencePair, SftRow};
+use crate::device::Compute;
 use crate::error::Result;
 use crate::model::with_big_stack;
 use crate::rank::{Alone, Group};
@@ -35,8 +34,8 @@ pub struct Job<'a> {
     pub base_storage: BaseStorage,
     /// Seed of the run.
     pub seed: Seed,
-    /// Where to compute.
-    pub device: &'a Device,
+    /// Where to compute, and in which number format.
+    pub compute: Compute,
     /// The run folder.
     pub out: &'a Path,
     /// Whether to continue from the newest checkpoint.
@@ -71,7 +70,7 @@ impl<'a> Job<'a> {
             lora: None,
             base_storage: BaseStorage::F32,
             seed,
-            device: &Device::Cpu,
+            compute: Compute::cpu(),
             out,
             start: Start::Fresh,
             inputs: BTreeMap::new(),
@@ -80,6 +79,12 @@ impl<'a> Job<'a> {
             group: &Alone,
             stop: &interrupt::requested,
         }
+    }
+
+    /// The same job elsewhere, with passes of the size that is usual there.
+    #[must_use]
+    pub fn on(self, compute: Compute) -> Self {
+        Self { tokens_per_pass: tokens_per_pass(&compute.device), compute, ..self }
     }
 }
 

@@ -40,7 +40,7 @@ pub struct RunManifest {
     /// Processes that trained together, those of the last start where there were several.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub ranks: usize,
-    /// Number format of the trained weights.
+    /// Number format of activations and matrix products: `f32`, `bf16`. Trained weights, moments and losses are f32 in both.
     pub dtype: String,
     /// How matrix products were computed: `f32`, `split-bf16`, `bf16`; `f32` too where the processor has no tile unit.
     #[serde(default)]

@@ -17,6 +17,8 @@ mod memory;
 mod objective;
 mod optimizer;
 mod order;
+mod out_of_memory;
+mod parity;
 mod plan;
 mod policy;
 mod preferences;
@@ -28,7 +30,7 @@ mod run_loop;
 mod schedule;
 mod session;
 
-pub use batch::{MicroBatch, TOKENS_PER_PASS, deal};
+pub use batch::{MicroBatch, TOKENS_PER_PASS, deal, tokens_per_pass};
 pub use estimate::{Activations, MemoryEstimate, memory};
 pub use evaluation::{Best, EVALUATION_LOSS, Evaluation};
 pub use events::{EVENTS, Events};
@@ -39,6 +41,7 @@ pub use manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcom
 pub use objective::{Mismatched, Objective, Preference, StepScale, Supervised};
 pub use optimizer::{AdamConstants, AdamW, DecayGroup, Update};
 pub use order::{Order, Window};
+pub use parity::{Difference, Parity, Probe, compare};
 pub use plan::{Example, Plan, TimeEstimate, TrainedText};
 pub use policy::{DecoderPolicy, LossOf, Pass, Policy};
 pub use record::write_trainer_state;

@@ -6,7 +6,8 @@ use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
 use super::estimate::{self, Activations};
-use crate::error::Result;
+use super::out_of_memory;
+use crate::error::{Error, Result};
 use crate::model::{Decoder, check_gradients};
 use crate::token::Packed;
 
@@ -101,6 +102,15 @@ impl DecoderPolicy {
         }
     }
 
+    /// A full device in words; any other error as it is.
+    fn explained(&self, error: Error, packed: &Packed, pass: Pass<'_>) -> Error {
+        let step = match pass {
+            Pass::Training { step, .. } => Some(step),
+            Pass::Evaluation | Pass::Reference => None,
+        };
+        out_of_memory::passing(error, &self.decoder, packed, self.activations(packed), step)
+    }
+
     /// The decoder with this pass's dropout, where it has any.
     fn training(&self, packed: &Packed, step: usize, units: &[usize]) -> Decoder {
         self.decoder.with_dropout(step, || dropout_rows(packed, units))
@@ -122,17 +132,21 @@ impl Policy for DecoderPolicy {
             Pass::Evaluation => &self.evaluated,
             Pass::Reference => &self.reference,
         };
-        let hidden = decoder.hidden_states(&packed.sequence)?; // [tokens, hidden]
-        decoder.log_probabilities(&hidden, &packed.rows, &packed.targets) // [rows]
+        let values = || {
+            let hidden = decoder.hidden_states(&packed.sequence)?; // [tokens, hidden]
+            decoder.log_probabilities(&hidden, &packed.rows, &packed.targets) // [rows]
+        };
+        values().map_err(|error| self.explained(error, packed, pass))
     }
 
     fn gradients(&self, packed: &Packed, pass: Pass<'_>, loss: &mut LossOf<'_>) -> Result<GradStore> {
-        match pass {
+        let gradients = match pass {
             Pass::Training { step, units } if self.activations(packed) == Activations::Recomputed => {
                 self.training(packed, step, units).gradients_by_layer(packed, loss)
             }
-            _ => Ok(loss(&self.log_probabilities(packed, pass)?)?.backward()?),
-        }
+            _ => self.log_probabilities(packed, pass).and_then(|values| Ok(loss(&values)?.backward()?)),
+        };
+        gradients.map_err(|error| self.explained(error, packed, pass))
     }
 
     fn check_gradients(&self, gradients: &GradStore) -> Result<()> {

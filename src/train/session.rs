@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOut
 use super::objective::Objective;
 use super::optimizer::DecayGroup;
 use super::order::Order;
+use super::out_of_memory;
 use super::policy::{DecoderPolicy, Policy as _};
 use super::progress::{Progress, message};
 use super::record::write_trainer_state;
@@ -22,6 +24,7 @@ use super::reference::{read_cached, reference, write_cached};
 use super::rows::Encoded;
 use super::run_loop::{Loop, LoopOutcome};
 use crate::checkpoint::{self, AdapterExport, CardContent, Checkpoint, ModelCard, ModelExport, SourceModel};
+use crate::device::NumberFormat;
 use crate::error::{Error, Fault, Result};
 use crate::model::{Decoder, ModelConfig, Trainable};
 use crate::recipe::settings::{Export, TrainSettings};
@@ -69,7 +72,7 @@ impl<'a> Session<'a> {
         let begun = Instant::now();
         let started_at = jiff::Timestamp::now().to_string();
         let Inputs { job, stage, settings, extra } = inputs;
-        let source = SourceModel::open_as(job.model, job.device, job.base_storage)?;
+        let source = SourceModel::open_as(job.model, &Device::Cpu, job.base_storage)?;
         let limit = settings.max_tokens.get().min(source.config.context);
         let (encoded, held_out) = encode(&source.tokenizer, limit)?;
         check_held_out(stage, settings, &encoded, held_out.as_ref())?;
@@ -78,11 +81,15 @@ impl<'a> Session<'a> {
             let held_out = held_out.as_ref().map(data_digest).transpose()?;
             reference_digest = digest::of_value(&(reference_digest, held_out, extra))?;
         }
+        if job.compute.format != NumberFormat::default() {
+            reference_digest = digest::of_value(&(reference_digest, job.compute.format))?;
+        }
         let run_digest = digest::of_value(&(stage, all_settings, job.lora, job.seed, &reference_digest))?;
         job.group.agree("settings, rows and model", &run_digest)?;
         let trainable = job.lora.map_or(Trainable::Full, |lora| Trainable::Lora(lora.clone()));
         let SourceModel { config, weights, compact, tokenizer, generation_config } = source;
-        let decoder = Decoder::on_base(config.clone(), weights, compact, &trainable, job.seed, job.device)?
+        let decoder = Decoder::on_base(config.clone(), weights, compact, &trainable, job.seed, &job.compute)
+            .map_err(|error| out_of_memory::loading(error, &config, &job.compute))?
             .with_arithmetic(settings.arithmetic);
         if decoder.parameters().is_empty() {
             return Err(Fault::new("no parameter is trained").hint("name at least one of `target_modules`").into());
@@ -131,7 +138,7 @@ impl<'a> Session<'a> {
 
     /// Tokens of one pass.
     pub(super) fn tokens_per_pass(&self) -> usize {
-        self.job.tokens_per_pass
+        self.settings.tokens_per_pass.map_or(self.job.tokens_per_pass, NonZeroUsize::get)
     }
 
     /// The reference's log-probabilities of these trees, from the cache where it is of the same model and data, and the
@@ -203,7 +210,7 @@ impl<'a> Session<'a> {
             order: self.order.clone(),
             settings: self.settings,
             evaluation,
-            tokens_per_pass: self.job.tokens_per_pass,
+            tokens_per_pass: self.tokens_per_pass(),
             folder: self.job.out,
             group: self.job.group,
             run_digest: &self.run_digest,
@@ -216,6 +223,7 @@ impl<'a> Session<'a> {
             },
         }
         .run(checkpoint)
+        .map_err(|error| out_of_memory::updating(error, self.policy.decoder()))
     }
 
     /// Puts the weights of the lowest held-out loss back, for the export.
@@ -224,7 +232,7 @@ impl<'a> Session<'a> {
             return Err(Error::Failed("no evaluation says which step is the best".to_owned()));
         };
         let folder = checkpoint::folder_of(self.job.out, best.step);
-        let best = checkpoint::load(&folder, self.job.device)?;
+        let best = checkpoint::load(&folder, &self.job.compute.device)?;
         self.policy.decoder().load_parameters(&best.trainable, &folder.display().to_string())
     }
 
@@ -237,7 +245,7 @@ impl<'a> Session<'a> {
         })?;
         match step {
             Some(step) if !self.job.group.is_first() => {
-                checkpoint::load(&checkpoint::folder_of(self.job.out, step), self.job.device).map(Some)
+                checkpoint::load(&checkpoint::folder_of(self.job.out, step), &self.job.compute.device).map(Some)
             }
             _ => Ok(found),
         }
@@ -247,7 +255,7 @@ impl<'a> Session<'a> {
         if self.job.start == Start::Fresh {
             return Ok(None);
         }
-        let found = checkpoint::latest(self.job.out, self.job.device)?;
+        let found = checkpoint::latest(self.job.out, &self.job.compute.device)?;
         for (folder, reason) in &found.skipped {
             tracing::warn!("{} is damaged and not used: {reason}", folder.display());
         }
@@ -275,7 +283,9 @@ impl<'a> Session<'a> {
             datasets: Vec::new(),
             facts: Vec::new(),
         };
-        self.write_model(&folder, &self.policy.reference().merged_weights()?, &card)
+        // As they were read: the decoder may hold them in fewer bits.
+        let source = SourceModel::open(self.job.model, &Device::Cpu)?;
+        self.write_model(&folder, &source.weights.0, &card)
     }
 
     fn write_model(&self, folder: &Path, weights: &BTreeMap<String, Tensor>, card: &ModelCard) -> Result<()> {
@@ -343,9 +353,9 @@ impl<'a> Session<'a> {
             inputs: self.job.inputs.clone(),
             run_digest: self.run_digest.clone(),
             seed: self.job.seed,
-            device: device_name(self.job.device),
+            device: self.job.compute.device_name(),
             ranks: self.job.group.size(),
-            dtype: "f32".to_owned(),
+            dtype: self.job.compute.format.name().to_owned(),
             arithmetic: self.settings.arithmetic,
             data: DataCounts {
                 rows: self.encoded.rows,
@@ -411,14 +421,6 @@ fn prepare_folder(job: &Job<'_>) -> Result<()> {
 fn data_digest(encoded: &Encoded) -> Result<String> {
     let trees: Vec<_> = encoded.trees.iter().map(|tree| (&tree.row_ids, &tree.prompt, &tree.answers)).collect();
     digest::of_value(&(trees, &encoded.kinds))
-}
-
-fn device_name(device: &Device) -> String {
-    match device.location() {
-        candle_core::DeviceLocation::Cpu => "cpu".to_owned(),
-        candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
-        candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
-    }
 }
 
 fn show(progress: &Progress, row: &StepRow, tokens: u64) {

@@ -14,6 +14,7 @@ mod command;
 mod contract;
 mod control;
 mod dataset;
+mod device;
 mod embedded;
 mod endpoint;
 mod evaluate;

@@ -40,7 +40,7 @@ impl Group for Member {
         let all = self.gather(bytemuck::cast_slice(values))?;
         values.fill(0.0);
         for bytes in all {
-            let others: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
+            let others: Vec<f32> = bytes.chunks_exact(4).map(|four| bytemuck::pod_read_unaligned(four)).collect();
             assert_eq!(others.len(), values.len(), "ranks sum different things");
             values.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         }

@@ -12,6 +12,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama as oracle;
 use topalign::checkpoint;
 use topalign::dataset::{Message, Role};
+use topalign::kernel::composed::on_composed_path;
 use topalign::model::{Decoder, KeyValueCache, LocalModel, ModelConfig, Step, Trainable, Weights};
 use topalign::recipe::settings::{AdapterScaling, LoraSettings, Positive, Projection, Share};
 use topalign::run::seed::Seed;
@@ -439,10 +440,15 @@ fn a_merged_adapter_equals_the_adapter() {
 
 #[test]
 fn cached_decoding_equals_the_full_forward_whatever_the_batch() {
+    assert_decoding();
+    on_composed_path(assert_decoding);
+}
+
+fn assert_decoding() {
     let folder = tempfile::tempdir().unwrap();
     let decoder = decoder(&tiny(&folder.path().join("model")), &Trainable::Nothing);
     let sequences: [Vec<u32>; 3] = [(0..40).collect(), (100..107).collect(), (20..260).collect()];
-    let mut caches = vec![KeyValueCache::default(); 3];
+    let mut caches: Vec<KeyValueCache> = (0..3).map(|_| KeyValueCache::default()).collect();
     let mut steps: Vec<Step<'_>> = sequences
         .iter()
         .zip(&mut caches)

@@ -242,6 +242,20 @@ fn a_setting_that_the_loss_does_not_honour_is_a_fault() {
 }
 
 #[test]
+fn the_number_format_is_read_back_and_written_only_where_it_is_not_the_usual_one() {
+    let parse = |format: &str| Recipe::parse(MINIMAL, Path::new(""), &[format!("model.dtype={format}")]);
+    for (format, is_written) in [("f32", false), ("bf16", true)] {
+        let recipe = parse(format).unwrap();
+        assert_eq!(recipe.model.dtype.name(), format);
+        let resolved = recipe.to_toml().unwrap();
+        assert_eq!(resolved.contains("dtype"), is_written, "{resolved}");
+        assert_eq!(Recipe::parse(&resolved, Path::new(""), &[]).unwrap(), recipe);
+    }
+    let error = parse("f16").unwrap_err();
+    assert!(error.to_string().contains("`model.dtype`") && error.to_string().contains("`bf16`"), "{error}");
+}
+
+#[test]
 fn every_loss_reads_back_from_the_resolved_recipe_with_only_its_own_keys() {
     let cases = [
         ("loss = \"robust\"\nlabel_smoothing = 0.1", "label_smoothing"),
@@ -254,6 +268,7 @@ fn every_loss_reads_back_from_the_resolved_recipe_with_only_its_own_keys() {
             "evaluate_every = 5\npatience = 3\nexport = \"best\"\nkeep_checkpoints = 4\nmemory_limit_mib = 900",
             "patience",
         ),
+        ("tokens_per_pass = 8192", "tokens_per_pass"),
         ("[dpo.kind_weights]\nover-refusal = 2.0", "over-disclosure"),
         ("kinds = [\"over-disclosure\"]", "kinds"),
     ];

@@ -54,6 +54,6 @@ fn recipe(name: &str, overrides: &[&str]) -> Settings {
 
 fn played(settings: &Settings) -> (tempfile::TempDir, Outcome) {
     let folder = tempfile::tempdir().unwrap();
-    let outcome = run(settings, folder.path(), false).unwrap();
+    let outcome = run(settings, folder.path(), false, &topalign::device::Compute::cpu()).unwrap();
     (folder, outcome)
 }

@@ -3,9 +3,11 @@
 
 use candle_core::{Device, Tensor, Var};
 use rand::RngExt as _;
-use topalign::kernel::{self, FrozenWeight, Product, WeightGradient, composed};
+use topalign::kernel::{self, FrozenWeight, Product, WeightGradient};
 use topalign::recipe::settings::Arithmetic;
 use topalign::run::seed::Seed;
+
+use crate::kernel::reference;
 
 /// Sixteen bits of each factor, and eight.
 const TOLERANCES: [(Arithmetic, f32); 2] = [(Arithmetic::SplitBf16, 1e-4), (Arithmetic::Bf16, 2e-2)];
@@ -58,7 +60,7 @@ fn linear_layers_agree_with_f32_forward_and_backward() {
             let (x, w) = (random("x", &[rows, input]), random("w", &[output, input]));
             let product = Product { weight_gradient: WeightGradient::Needed, arithmetic };
             let found = kernel::linear(&x, &w, product).unwrap();
-            let right = composed::linear(&x, &w).unwrap();
+            let right = reference::linear(&x, &w).unwrap();
             assert_near(&format!("{arithmetic:?} {rows} {output} {input}"), &[&x, &w], &found, &right, tolerance);
         }
     }
@@ -73,13 +75,13 @@ fn adapted_layers_and_the_head_agree_with_f32() {
         let (x, w) = (random("x", &[70, 96]), random("w", &[80, 96]));
         let (a, b) = (random("a", &[4, 96]), random("b", &[80, 4]));
         let found = kernel::adapted_linear(&x, &FrozenWeight::new(&w), &a, &b, 2.0, arithmetic).unwrap();
-        let right = composed::adapted_linear(&x, &w.detach(), &a, &b, 2.0).unwrap();
+        let right = reference::adapted_linear(&x, &w.detach(), &a, &b, 2.0).unwrap();
         assert_near("adapted", &[&x, &a, &b], &found, &right, tolerance);
         let targets: Vec<u32> = (0..70).collect();
         for weight_gradient in [WeightGradient::Needed, WeightGradient::Frozen] {
             let product = Product { weight_gradient, arithmetic };
             let found = kernel::chosen_log_probability(&x, &w, &targets, product).unwrap();
-            let right = composed::chosen_log_probability(&x, &w, &targets).unwrap();
+            let right = reference::chosen_log_probability(&x, &w, &targets).unwrap();
             assert_near("head", &[&x], &found, &right, tolerance);
         }
     }
@@ -91,7 +93,7 @@ fn split_factors_are_hundreds_of_times_closer_than_rounded_ones() {
         return;
     }
     let (x, w) = (random("x", &[128, 256]), random("w", &[128, 256]));
-    let right = composed::linear(&x, &w).unwrap();
+    let right = reference::linear(&x, &w).unwrap();
     let [split, rounded] = TOLERANCES.map(|(arithmetic, _)| {
         let product = Product { weight_gradient: WeightGradient::Frozen, arithmetic };
         distance(&kernel::linear(&x, &w, product).unwrap(), &right)

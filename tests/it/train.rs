@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, and states exact values on purpose"
 )]
 
+#[path = "train/bf16.rs"]
+mod bf16;
 #[path = "train/bigram.rs"]
 mod bigram;
 #[path = "train/decoder.rs"]

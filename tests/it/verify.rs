@@ -365,7 +365,7 @@ fn a_dead_endpoint_leaves_every_row_without_a_semantic_verdict_and_the_determini
 fn a_model_of_this_machine_can_stand_in_for_an_endpoint() {
     let folder = tempfile::tempdir().unwrap();
     let model = crate::model::tiny(&folder.path().join("tiny"));
-    let chat = LocalChat::load(&model.path.to_string_lossy()).unwrap();
+    let chat = LocalChat::load(&model.path.to_string_lossy(), &topalign::device::Compute::cpu()).unwrap();
     let turns = || vec![ChatMessage::user("a few words")];
     let reply = chat.chat(&ChatRequest::greedy(turns(), 5)).unwrap();
     assert_eq!(chat.chat(&ChatRequest::greedy(turns(), 5)).unwrap(), reply);

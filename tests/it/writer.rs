@@ -171,7 +171,8 @@ fn an_endpoint_that_dies_half_way_loses_nothing_and_the_same_command_goes_on() {
 fn a_tiny_local_model_is_asked_as_often_as_it_may_be_and_its_babble_is_no_row() {
     let folder = tempfile::tempdir().unwrap();
     tiny::write(&folder.path().join("model"), 1, true);
-    let chat = LocalChat::load(&folder.path().join("model").to_string_lossy()).unwrap();
+    let chat =
+        LocalChat::load(&folder.path().join("model").to_string_lossy(), &topalign::device::Compute::cpu()).unwrap();
     let traces = topalign::trace::read(Path::new("tests/cases/build-traces.jsonl"), topalign::trace::Format::Canonical);
     let traces = traces.unwrap();
     let contracts: Vec<Contract> =

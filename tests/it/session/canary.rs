@@ -71,7 +71,7 @@ fn nothing_that_reaches_the_probe_holds_a_target_a_guard_or_a_label() {
     let slate = Slate::new(&settings).unwrap();
     for seat in slate.seats(&settings) {
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let mut models = Models::load(&settings).unwrap();
+        let mut models = Models::load(&settings, &topalign::device::Compute::cpu()).unwrap();
         models.0.insert("probe".to_owned(), Model::of(Box::new(Listening(Arc::clone(&heard)))));
         let played = play(&seat, &settings, &models).unwrap();
         let log = serde_json::to_string(&played.observations).unwrap();
@@ -99,7 +99,7 @@ fn requests_do_not_depend_on_what_is_private() {
     let asked = |seed: &str| {
         let settings = settings(&text, &[seed]);
         let slate = Slate::new(&settings).unwrap();
-        let models = Models::load(&settings).unwrap();
+        let models = Models::load(&settings, &topalign::device::Compute::cpu()).unwrap();
         let seats = slate.seats(&settings);
         let first = play(&seats[0], &settings, &models).unwrap();
         let mut requests: Vec<String> = first.requests.into_iter().map(|row| row.text).collect();

@@ -123,7 +123,7 @@ fn a_megabyte_of_arguments_is_logged_once_and_fills_no_conversation() {
 fn text_in_records_that_asks_for_calls_is_data() {
     let settings = settings(SMALL, &["models.scripted.leak={email=1.0,console=1.0,response=1.0}"]);
     let slate = Slate::new(&settings).unwrap();
-    let models = Models::load(&settings).unwrap();
+    let models = Models::load(&settings, &topalign::device::Compute::cpu()).unwrap();
     for seat in slate.seats(&settings).iter().filter(|seat| seat.condition.guard.is_none()) {
         let played = play(seat, &settings, &models).unwrap();
         let shown = |text: &str| played.observations.iter().any(|one| one.payload.to_string().contains(text));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{Device, Tensor, Var};
 use topalign::error::{Error, Result};
-use topalign::kernel::{self, Dropout, FrozenWeight, composed};
+use topalign::kernel::{self, Dropout, FrozenWeight};
 use topalign::model::Trainable;
 use topalign::recipe::settings::{AdapterScaling, Arithmetic, LoraSettings, Share};
 use topalign::run::seed::Seed;
@@ -13,6 +13,7 @@ use topalign::train::{self, Job, Pass, Policy as _, RunManifest, Start};
 
 use super::decoder::{TRAINING, dpo_settings, folders, job, log, lora, policy, sft_settings, values, without_time};
 use super::tiny;
+use crate::kernel::reference;
 
 fn dropping(share: f64) -> LoraSettings {
     LoraSettings { dropout: Share::try_from(share).unwrap(), ..lora() }
@@ -56,7 +57,8 @@ fn the_fused_adapter_with_dropout_equals_the_composed_one_with_its_gradients() {
     let left =
         kernel::adapted_linear_with_dropout(&fused[0], &FrozenWeight::new(&weight), pair, 2.0, Arithmetic::F32, mask)
             .unwrap();
-    let right = composed::adapted_linear_with_dropout(&parts[0], &weight, &parts[1], &parts[2], 2.0, &factors).unwrap();
+    let right =
+        reference::adapted_linear_with_dropout(&parts[0], &weight, &parts[1], &parts[2], 2.0, &factors).unwrap();
     for (left, right) in flat(&left).iter().zip(flat(&right)) {
         assert!((left - right).abs() < 1e-4, "{left} {right}");
     }

@@ -114,7 +114,7 @@ fn a_steps_loss_is_the_mean_of_its_pairs_weighted_by_kind_however_it_is_cut() {
     let trees = toy::trees(3, 3);
     let kinds = vec![PairKind::ALL.map(Some).to_vec(); 3];
     let policy = toy::Bigram::new(4);
-    let reference = train::reference(&toy::Bigram::new(5), &trees, |_| Ok(())).unwrap();
+    let reference = train::reference(&toy::Bigram::new(5), &trees, &topalign::rank::Alone, |_| Ok(())).unwrap();
     let objective = |kind_weights| Preference {
         trees: &trees,
         kinds: &kinds,

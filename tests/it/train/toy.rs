@@ -107,6 +107,7 @@ pub fn settings(text: &str) -> TrainSettings {
         keep_checkpoints: count("keep_checkpoints").unwrap_or(defaults::KEEP_CHECKPOINTS),
         export: table.get("export").map_or(Export::Last, |_| Export::Best),
         memory_limit_mib: count("memory_limit_mib"),
+        tokens_per_pass: count("tokens_per_pass"),
         ..TrainSettings::new(Positive::try_from(number("learning_rate").unwrap()).unwrap())
     }
 }

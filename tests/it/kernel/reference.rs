@@ -1,40 +1,22 @@
-//! The same operations out of Candle's own differentiable ones: the reference in tests, and the path on devices and dtypes
-//! that have no fused kernel. Log-probabilities are in f32 whatever the dtype.
+//! The operations as their definitions have them, out of Candle's differentiable ones: what both paths are held to.
+
+use std::ops::Range;
 
 use candle_core::{D, DType, Result, Tensor};
 
-use super::attention::AttentionLayout;
-use super::rotary::RotaryTable;
-
-/// See [`super::linear`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn linear(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     x.matmul(&weight.t()?)
 }
 
-/// See [`super::adapted_linear`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn adapted_linear(x: &Tensor, weight: &Tensor, a: &Tensor, b: &Tensor, scale: f64) -> Result<Tensor> {
     let adapted = (linear(&linear(x, a)?, b)? * scale)?;
     linear(x, weight)? + adapted
 }
 
-/// See [`super::add_bias`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<Tensor> {
     x.broadcast_add(bias)
 }
 
-/// See [`super::adapted_linear_with_dropout`]; `factors` is [`super::Mask::factors`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn adapted_linear_with_dropout(
     x: &Tensor,
     weight: &Tensor,
@@ -47,34 +29,24 @@ pub fn adapted_linear_with_dropout(
     linear(x, weight)? + adapted
 }
 
-/// See [`super::rms_norm`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
     let root = (x.sqr()?.mean_keepdim(D::Minus1)? + epsilon)?.sqrt()?;
     x.broadcast_div(&root)?.broadcast_mul(weight)
 }
 
-/// See [`super::swiglu`].
-///
-/// # Errors
-/// Shapes that differ.
 pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate.silu()? * up
 }
 
-/// See [`super::rotary`].
-///
-/// # Errors
-/// Shapes that do not fit.
-pub fn rotary(x: &Tensor, table: &RotaryTable) -> Result<Tensor> {
+pub fn rotary(x: &Tensor, positions: &[u32], frequencies: &[f64]) -> Result<Tensor> {
     let (tokens, width) = x.dims2()?;
-    let half = table.head_size / 2;
-    let shape = (tokens, 1, half);
-    let cosines = Tensor::from_slice(&table.cosines, shape, x.device())?.to_dtype(x.dtype())?;
-    let sines = Tensor::from_slice(&table.sines, shape, x.device())?.to_dtype(x.dtype())?;
-    let x = x.reshape((tokens, width / table.head_size, table.head_size))?;
+    let half = frequencies.len();
+    let of = |turn: fn(f64) -> f64| -> Result<Tensor> {
+        let angles = positions.iter().flat_map(|at| frequencies.iter().map(move |f| turn(f64::from(*at) * f) as f32));
+        Tensor::from_vec(angles.collect::<Vec<f32>>(), (tokens, 1, half), x.device())?.to_dtype(x.dtype())
+    };
+    let (cosines, sines) = (of(f64::cos)?, of(f64::sin)?);
+    let x = x.reshape((tokens, width / (2 * half), 2 * half))?;
     let (first, second) = (x.narrow(2, 0, half)?, x.narrow(2, half, half)?);
     let turned = Tensor::cat(
         &[
@@ -86,15 +58,14 @@ pub fn rotary(x: &Tensor, table: &RotaryTable) -> Result<Tensor> {
     turned.reshape((tokens, width))
 }
 
-/// See [`super::attention`]; holds `[heads, tokens, tokens]`.
-///
-/// # Errors
-/// Shapes that do not fit.
+/// A run's own tokens, and the ranges before it that it sees whole.
+pub type Run = (Range<usize>, Vec<Range<usize>>);
+
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    layout: &AttentionLayout,
+    runs: &[Run],
     query_heads: usize,
     key_value_heads: usize,
 ) -> Result<Tensor> {
@@ -109,19 +80,19 @@ pub fn attention(
     };
     let (q, k, v) = (heads(q, query_heads)?, spread(k)?, spread(v)?);
     let scores = (q.matmul(&k.t()?)? * (1.0 / (size as f64).sqrt()))?;
-    let mask = Tensor::from_vec(dense_mask(layout), (1, tokens, tokens), q.device())?.to_dtype(q.dtype())?;
+    let mask = Tensor::from_vec(dense_mask(runs, tokens), (1, tokens, tokens), q.device())?.to_dtype(q.dtype())?;
     let weights = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, D::Minus1)?;
     weights.matmul(&v)?.transpose(0, 1)?.contiguous()?.reshape((tokens, width))
 }
 
 /// 0 where a query sees a key, minus infinity elsewhere. Every token sees itself, so no row is fully masked.
-fn dense_mask(layout: &AttentionLayout) -> Vec<f32> {
-    let mut mask = vec![f32::NEG_INFINITY; layout.tokens * layout.tokens];
-    for run in &layout.runs {
-        for token in run.own.clone() {
-            let row = &mut mask[token * layout.tokens..(token + 1) * layout.tokens];
-            row[run.own.start..=token].fill(0.0);
-            for range in &run.before {
+fn dense_mask(runs: &[Run], tokens: usize) -> Vec<f32> {
+    let mut mask = vec![f32::NEG_INFINITY; tokens * tokens];
+    for (own, before) in runs {
+        for token in own.clone() {
+            let row = &mut mask[token * tokens..(token + 1) * tokens];
+            row[own.start..=token].fill(0.0);
+            for range in before {
                 row[range.clone()].fill(0.0);
             }
         }
@@ -129,10 +100,6 @@ fn dense_mask(layout: &AttentionLayout) -> Vec<f32> {
     mask
 }
 
-/// See [`super::chosen_log_probability`].
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn chosen_log_probability(hidden: &Tensor, head: &Tensor, targets: &[u32]) -> Result<Tensor> {
     let logits = linear(hidden, head)?.to_dtype(DType::F32)?;
     let targets = Tensor::new(targets, hidden.device())?.unsqueeze(1)?;
