@@ -43,11 +43,14 @@ fn axis(out: &mut String, height: f64, most: f64) {
     for share in [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| part * most) {
         let _ = write!(
             out,
-            "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"4\" y2=\"{1:.1}\"/><text class=\"tick\" x=\"{0:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">{3:.0}%</text>",
+            "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"4\" y2=\"{1:.1}\"/><text class=\"tick\" x=\"{4:.1}\" y=\"{2:.1}\" text-anchor=\"{5}\">{3:.0}%</text>",
             place(share, most),
             height - 18.0,
             height - 5.0,
-            100.0 * share
+            100.0 * share,
+            // The last one would stand out of the drawing.
+            if share < most { place(share, most) } else { WIDTH },
+            if share < most { "middle" } else { "end" }
         );
     }
 }

@@ -57,7 +57,10 @@ pub(super) fn results(systems: &[(&str, &SystemSummary)], out: &mut String) {
     };
     let rate = |rate: &Rate| Figure(rate.estimate.value, rate_interval(rate));
     out.push_str("<div class=\"grid3\">");
-    out.push_str(&scatter("Privacy against utility", &systems.iter().map(point).collect::<Vec<_>>()));
+    out.push_str(&scatter(
+        "Privacy against utility, with lines of equal H",
+        &systems.iter().map(point).collect::<Vec<_>>(),
+    ));
     out.push_str(&panel("H: higher is better", &|rates| {
         Figure(rates.h_score.value, estimate_interval(&rates.h_score))
     }));

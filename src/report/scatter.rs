@@ -51,7 +51,7 @@ fn y(completion: f64) -> f64 {
     HEIGHT - BOTTOM - completion.clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
 }
 
-/// The figure; systems without both rates are named below it.
+/// The figure; contours are named at their upper ends, since systems gather at the left. Systems without both rates are named below it.
 pub(super) fn scatter(title: &str, points: &[Point]) -> String {
     let said: Vec<String> = points
         .iter()
@@ -61,7 +61,7 @@ pub(super) fn scatter(title: &str, points: &[Point]) -> String {
         })
         .collect();
     let mut out = format!(
-        "<figure class=\"chart\"><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        "<figure class=\"chart tall\"><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
         escape(title),
         escape(&format!("{title}. {}.", said.join("; ")))
     );
@@ -78,12 +78,12 @@ pub(super) fn scatter(title: &str, points: &[Point]) -> String {
         cross(point, (*leakage, *completion), &mut out);
     }
     places(&placed, &mut out);
-    out.push_str("</svg><ol class=\"legend numbered\">");
-    for point in points {
+    out.push_str("</svg><ul class=\"legend\">");
+    for (index, point) in points.iter().enumerate() {
         let h = point.h.map_or_else(|| "not placed".to_owned(), |h| format!("H {}", percent(Some(h))));
-        let _ = write!(out, "<li>{} <span class=\"muted\">{h}</span></li>", escape(&point.name));
+        let _ = write!(out, "<li><b>{}</b> {} <span class=\"muted\">{h}</span></li>", index + 1, escape(&point.name));
     }
-    out.push_str("</ol></figure>\n");
+    out.push_str("</ul></figure>\n");
     out
 }
 
@@ -133,9 +133,9 @@ fn contour(level: f64, out: &mut String) {
     }
     let _ = write!(
         out,
-        "<path class=\"contour\" d=\"{path}\"/><text class=\"tick level-name\" x=\"{:.1}\" y=\"{:.1}\">H {:.0}</text>",
-        x(0.0) + 3.0,
-        y(level / (2.0 - level)) - 3.0,
+        "<path class=\"contour\" d=\"{path}\"/><text class=\"tick number\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{:.0}</text>",
+        x(last) - 1.0,
+        y(1.0) + 11.0,
         100.0 * level
     );
 }
