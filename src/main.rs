@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use topalign::cli::{self, Cli};
+use topalign::error::Error;
 use topalign::rank;
 use topalign::run::interrupt;
 
@@ -20,16 +21,24 @@ fn main() -> ExitCode {
     let status = match cli::run(&cli) {
         Ok(()) => 0,
         Err(error) => {
-            let speaker = rank::give_way(place.as_ref()).map_or_else(String::new, |rank| format!("rank {rank}: "));
-            eprintln!("error: {speaker}{error}");
-            for hint in error.hints() {
-                eprintln!("hint: {hint}");
-            }
+            report(&error, rank::give_way(place.as_ref()));
             error.exit_status()
         }
     };
     rank::leave(status);
     ExitCode::from(status)
+}
+
+/// `speaker` is a rank after the first; once the others end this process too, the first one has said why.
+fn report(error: &Error, speaker: Option<usize>) {
+    match speaker {
+        None => eprintln!("error: {error}"),
+        Some(_) if interrupt::requested() || matches!(error, Error::Interrupted) => return,
+        Some(rank) => eprintln!("error: rank {rank}: {error}"),
+    }
+    for hint in error.hints() {
+        eprintln!("hint: {hint}");
+    }
 }
 
 /// Ranks after the first say nothing but errors.

@@ -1,6 +1,7 @@
 //! Whole runs with each preference loss, and weights by kind.
 
 use topalign::dataset::{PairKind, PreferencePair};
+use topalign::rank::Alone;
 use topalign::recipe::settings::{DpoSettings, KindWeights, NonNegative, Positive, PreferenceLoss, Smoothing};
 use topalign::token::ChatTokenizer;
 use topalign::train::{self, Job, MicroBatch, Objective as _, Policy as _, Preference, encode_unpaired};
@@ -114,7 +115,7 @@ fn a_steps_loss_is_the_mean_of_its_pairs_weighted_by_kind_however_it_is_cut() {
     let trees = toy::trees(3, 3);
     let kinds = vec![PairKind::ALL.map(Some).to_vec(); 3];
     let policy = toy::Bigram::new(4);
-    let reference = train::reference(&toy::Bigram::new(5), &trees, &topalign::rank::Alone, |_| Ok(())).unwrap();
+    let reference = train::reference(&toy::Bigram::new(5), &trees, &Alone, |_| Ok(())).unwrap();
     let objective = |kind_weights| Preference {
         trees: &trees,
         kinds: &kinds,

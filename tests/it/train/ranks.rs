@@ -121,11 +121,13 @@ fn a_run_goes_on_with_another_number_of_ranks() {
         let through = folders.root.path().join("through");
         case.run(&folders, &through, &Alone, Start::Fresh).unwrap();
         for (before, after) in [(2, 1), (1, 3)] {
-            let out = folders.root.path().join(format!("from-{before}-to-{after}"));
+            let out = folders.root.path().join(format!("{}-from-{before}-to-{after}", case.name));
             let stopped = as_ranks(before, |group| {
                 let asked = AtomicUsize::new(0);
-                // Only one rank is asked to stop.
-                let stop = || group.rank() + 1 == group.size() && asked.fetch_add(1, Ordering::SeqCst) >= 3;
+                // Only one rank is asked to stop, and not before the first step.
+                let log = out.join("log.jsonl");
+                let is_asked = || group.rank() + 1 == group.size() && log.exists();
+                let stop = || is_asked() && asked.fetch_add(1, Ordering::SeqCst) >= 3;
                 let job = Job { lora: case.lora.as_ref(), group, stop: &stop, ..job(&folders.model, &out) };
                 case.run_job(&job)
             });
@@ -155,7 +157,7 @@ fn the_same_ranks_give_the_same_bytes() {
 fn ranks_with_other_rows_are_refused_before_anything_is_written() {
     let folders = folders();
     let out = folders.root.path().join("run");
-    let settings = sft_settings(PLAIN);
+    let settings = sft_settings("learning_rate = 0.001");
     let ended = as_ranks(2, |group| {
         let rows = tiny::sft_rows(10 + group.rank());
         train::sft(&Job { group, ..job(&folders.model, &out) }, &rows, &settings)
