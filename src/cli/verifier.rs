@@ -11,10 +11,6 @@ use crate::run::seed::Seed;
 /// A model that is asked about what matching left open. The targets of the contracts are sent to it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Semantic verifier")]
-#[expect(
-    clippy::struct_field_names,
-    reason = "flags are named after fields, and flattened structs share one name space"
-)]
 pub struct Verifier {
     /// OpenAI-compatible endpoint, with or without its `/v1`.
     #[arg(long, value_name = "URL", requires = "verifier_model")]

@@ -208,8 +208,8 @@ fn differences(right: &Measured, found: &Measured, format: NumberFormat) -> Resu
         for (name, right) in right {
             let found = found.get(name).ok_or_else(|| Error::Failed(format!("`{name}` is missing on the device")))?;
             let relative = relative(right, found)?;
-            // Not `>`: what is not a number must win.
-            if !(relative <= worst.relative) {
+            // What is not a number is the worst, and stays so.
+            if relative.is_nan() || relative > worst.relative {
                 worst = Difference { relative, tensor: Some(name.clone()), ..worst };
             }
         }

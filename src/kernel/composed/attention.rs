@@ -58,16 +58,16 @@ impl Tiles {
 
 /// The longest tile from `start` on that holds the limits, and its span of keys.
 fn fitting(visible: &[Vec<Range<usize>>], start: usize) -> (Range<usize>, Range<usize>) {
-    let mut keys = usize::MAX..0;
+    let (mut first, mut last) = (usize::MAX, 0);
     for (offset, ranges) in visible[start..].iter().take(QUERIES).enumerate() {
-        let first = ranges.iter().map(|range| range.start).min().unwrap_or(0).min(keys.start);
-        let last = ranges.iter().map(|range| range.end).max().unwrap_or(1).max(keys.end);
-        if offset >= FEWEST_QUERIES && (offset + 1) * (last - first) > PRODUCTS {
-            return (start..start + offset, keys);
+        let from = ranges.iter().map(|range| range.start).min().unwrap_or(0).min(first);
+        let to = ranges.iter().map(|range| range.end).max().unwrap_or(1).max(last);
+        if offset >= FEWEST_QUERIES && (offset + 1) * (to - from) > PRODUCTS {
+            return (start..start + offset, first..last);
         }
-        keys = first..last;
+        (first, last) = (from, to);
     }
-    (start..(start + QUERIES).min(visible.len()), keys)
+    (start..(start + QUERIES).min(visible.len()), first..last)
 }
 
 /// Numbers of heads and their size.
@@ -181,8 +181,9 @@ impl Operation<3> for Attention {
         let (by_head_k, by_head_v) = (heads.by_head(k)?, heads.by_head(v)?);
         let zeros = || Tensor::zeros(by_head_k.dims(), wide(k.dtype()), k.device());
         let (to_k, to_v) = (Sum(zeros()?), Sum(zeros()?));
-        let mut to_q = Vec::with_capacity(self.tiles.0.len());
-        for Tile { queries, keys, mask } in self.tiles.0.iter() {
+        let mut to_q = Vec::new();
+        let tiles: &[Tile] = &self.tiles.0;
+        for Tile { queries, keys, mask } in tiles {
             let span = |x: &Tensor| x.narrow(1, keys.start, keys.len());
             let (tile_q, tile_g) = (heads.grouped(q, queries)?, heads.grouped(gradient, queries)?);
             let (tile_k, tile_v) = (span(&by_head_k)?, span(&by_head_v)?);

@@ -1,7 +1,7 @@
 //! The same operations out of Candle's own ones: the path on GPUs and in bf16, and in tests another way to the same values.
 //!
 //! Each computes its result outside the gradient graph, with Candle's fused forward kernels where there are some, and has a
-//! backward of its own ([`own_backward`]). So only inputs and outputs are kept between forward and backward; the scores of
+//! backward of its own (`own_backward`). So only inputs and outputs are kept between forward and backward; the scores of
 //! attention and the logits of the head exist tile by tile. Weights come in f32 whatever the number format of the
 //! activations, and so do their gradients go out; log-probabilities are f32.
 
