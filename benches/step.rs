@@ -111,7 +111,7 @@ fn decode(decoder: &Decoder) -> Result<()> {
             let token = [token];
             decoder.decode(&mut caches.iter_mut().map(|cache| Step { tokens: &token, cache }).collect::<Vec<_>>())?;
         }
-        let rate = (20 * batch) as f64 / start.elapsed().as_secs_f64();
+        let rate = f64::from(20 * batch) / start.elapsed().as_secs_f64();
         println!(
             "decoding, batch {batch}: {rate:.0} tokens/s after a prefill of {:.0} tokens/s",
             (300 * batch) as f64 / prefill

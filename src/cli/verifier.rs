@@ -10,6 +10,7 @@ use crate::run::seed::Seed;
 
 /// A model that is asked about what matching left open. The targets of the contracts are sent to it.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "fields are named like their arguments")]
 #[command(next_help_heading = "Semantic verifier")]
 pub struct Verifier {
     /// OpenAI-compatible endpoint, with or without its `/v1`.

@@ -54,7 +54,8 @@ impl AttentionLayout {
     /// The ranges of keys that each token sees.
     pub(super) fn visible(&self) -> Vec<Vec<Range<usize>>> {
         let of_run = |run: &Run| {
-            let of_token = |token: usize| run.before.iter().cloned().chain([run.own.start..token + 1]).collect();
+            let of_token =
+                |token: usize| run.before.iter().cloned().chain(std::iter::once(run.own.start..token + 1)).collect();
             run.own.clone().map(of_token).collect::<Vec<_>>()
         };
         self.runs.iter().flat_map(of_run).collect()

@@ -221,7 +221,7 @@ impl CachedTiles {
         let mut visible = Vec::new();
         let mut start = 0;
         for &(past, new) in sequences {
-            visible.extend((0..new).map(|token| vec![start..start + past + token + 1]));
+            visible.extend((0..new).map(|token| std::iter::once(start..start + past + token + 1).collect()));
             start += past + new;
         }
         let heads = Heads { group: query_heads / key_value_heads, keys: key_value_heads, size };
