@@ -275,7 +275,9 @@ fn what_is_wrong_on_every_rank_is_said_once() {
         return;
     }
     let place = Place::new(2);
-    let output = place.training(2, "sft", "run", &["--set", "sft.learning_rate=-1"]).output().unwrap();
+    let mut command = place.training(2, "sft", "run", &["--set", "sft.learning_rate=-1"]);
+    // mpirun's own default: within it the end of the first rank reaches the others before they speak.
+    let output = command.env("OMPI_MCA_odls_base_sigkill_timeout", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr).matches("error: ").count(), 1, "{}", text(&output.stderr));
 }
