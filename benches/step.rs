@@ -114,7 +114,7 @@ fn decode(decoder: &Decoder) -> Result<()> {
         let rate = f64::from(20 * batch) / start.elapsed().as_secs_f64();
         println!(
             "decoding, batch {batch}: {rate:.0} tokens/s after a prefill of {:.0} tokens/s",
-            (300 * batch) as f64 / prefill
+            f64::from(300 * batch) / prefill
         );
     }
     Ok(())

@@ -7,7 +7,7 @@ use topalign::error::{Error, Result};
 use topalign::rank::Group;
 
 /// A rank that waits longer than this for another fails.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 #[derive(Default)]
 struct Round {

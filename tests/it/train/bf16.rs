@@ -139,7 +139,7 @@ fn weights_moments_and_checkpoints_are_f32_and_a_resumed_run_is_exact() {
 
 fn policy(folders: &Folders, trainable: &Trainable) -> DecoderPolicy {
     let source = SourceModel::open(&folders.model, &Device::Cpu).unwrap();
-    DecoderPolicy::new(Decoder::new(source.config, source.weights, trainable, Seed(11), &bf16()).unwrap())
+    DecoderPolicy::new(Decoder::new(source.config, source.weights, trainable, Seed(11), bf16()).unwrap())
 }
 
 #[test]
