@@ -1,16 +1,21 @@
 //! `topalign contract`: derive, freeze and hash evaluation contracts.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Console;
-use crate::contract;
-use crate::control::{Checks, Tally, TraceSubsets};
-use crate::error::{Error, Fault, Result};
-use crate::run::{atomic, digest, jsonl};
-use crate::trace::{self, Format, Ids, Trace};
+use crate::contract::{self, Derived};
+use crate::control::{Checked, Checks, Tally};
+use crate::error::{Fault, Result};
+use crate::run::atomic::{Pending, commit_all};
+use crate::run::digest;
+use crate::run::shard::{Dealer, Shard, ShardFile, Shards, Task};
+use crate::trace::{self, Format, Ids, Source, Trace};
 
+/// The command's name in shards.
+pub(super) const NAME: &str = "contract";
 /// Reasons shown to people; `--json` has more.
 const SHOWN_REASONS: usize = 20;
 
@@ -29,6 +34,24 @@ pub struct Arguments {
     /// nobody everything; the subsets of each trace go to this file.
     #[arg(long, value_name = "SUBSETS.jsonl")]
     subsets: Option<PathBuf>,
+    /// Derive only part I of N, from 1, into a shard file; `merge-shards` joins all of them.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+}
+
+/// What contracts depend on, beside the traces.
+#[derive(Debug, Serialize, Deserialize)]
+struct Settings {
+    format: String,
+    has_subsets: bool,
+}
+
+/// What one trace gave.
+#[derive(Debug, Serialize, Deserialize)]
+struct Item {
+    source: Source,
+    derived: Derived,
+    checked: Option<Checked>,
 }
 
 #[derive(Serialize)]
@@ -46,61 +69,103 @@ struct Summary {
 /// # Errors
 /// Unreadable or invalid traces, no contract at all, an unwritable output.
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    let mut run = Run { tally: Tally::default(), checks: Checks::default(), subsets: Vec::new() };
-    let mut failure = None;
-    let written = atomic::write_with(&arguments.out, |file| {
-        run.derive(arguments, file).map_err(|error| {
-            failure = Some(error);
-            std::io::Error::other("nothing is written")
-        })
-    });
-    if let Some(error) = failure {
-        return Err(error);
+    if let Some(shard) = arguments.shard {
+        return run_shard(arguments, shard, console);
     }
-    written?;
-    if let Some(file) = &arguments.subsets {
-        jsonl::write(file, &run.subsets)?;
-    }
-    let summary = Summary {
-        tally: run.tally,
-        checks: arguments.subsets.is_some().then_some(run.checks),
-        sha256: digest::of_file(&arguments.out)?,
-        out: arguments.out.clone(),
-    };
-    console.print(&summary, &summary.text())
+    let mut output = Output::create(&arguments.out, arguments.subsets.as_deref())?;
+    let has_subsets = arguments.subsets.is_some();
+    each_item(arguments, None, has_subsets, |item| output.add(&item))?;
+    output.finish(&arguments.traces, console)
 }
 
-/// What a pass over the traces gathers.
-struct Run {
+fn run_shard(arguments: &Arguments, shard: Shard, console: Console) -> Result<()> {
+    let settings = Settings { format: arguments.format.name().to_owned(), has_subsets: arguments.subsets.is_some() };
+    let inputs = BTreeMap::from([("traces".to_owned(), digest::of_file(&arguments.traces)?)]);
+    let mut file = ShardFile::create(&arguments.out, shard, Task::new(NAME, &settings, inputs)?)?;
+    each_item(arguments, Some(shard), settings.has_subsets, |item| file.items(&[item]))?;
+    let dealt = file.commit(&())?;
+    console.print(&dealt, &dealt.text())
+}
+
+/// One pass over the traces: only a batch of them is held at a time.
+fn each_item(
+    arguments: &Arguments,
+    shard: Option<Shard>,
+    has_subsets: bool,
+    mut visit: impl FnMut(Item) -> Result<()>,
+) -> Result<()> {
+    let read = |push: &mut dyn FnMut(Trace) -> Result<()>| {
+        trace::each_dealt(&arguments.traces, arguments.format, None, &mut Dealer::new(shard), push)
+    };
+    contract::derive_each(read, |trace, derived| {
+        let checked = match &derived.contract {
+            Ok(contract) if has_subsets => Some(Checked::of(&trace, contract)?),
+            _ => None,
+        };
+        visit(Item { source: trace.source, derived, checked })
+    })?;
+    Ok(())
+}
+
+/// Joins shards; `subsets` is where the subset audit goes, if they have one.
+///
+/// # Errors
+/// A trace that appears twice, a subset audit without a file for it or the other way round, an unwritable output.
+pub(super) fn merge(shards: Shards, (out, subsets): (&Path, Option<&Path>), console: Console) -> Result<()> {
+    let settings: Settings = shards.task().settings()?;
+    if settings.has_subsets != subsets.is_some() {
+        let (what, hint) = if settings.has_subsets {
+            ("the shards hold a subset audit, which needs a file", "give --subsets FILE, as their command had it")
+        } else {
+            ("the shards hold no subset audit", "leave --subsets out, or run the shards with it")
+        };
+        return Err(Fault::new(what).at("--subsets").hint(hint).into());
+    }
+    let mut output = Output::create(out, subsets)?;
+    shards.each(|items: Vec<Item>| items.iter().try_for_each(|item| output.add(item)))?;
+    output.finish(Path::new("the shards' traces"), console)
+}
+
+/// The files, and what a pass over the traces gathers.
+struct Output {
+    contracts: Pending,
+    subsets: Option<Pending>,
+    ids: Ids,
     tally: Tally,
     checks: Checks,
-    subsets: Vec<TraceSubsets>,
 }
 
-impl Run {
-    /// One pass over the traces: only a batch of them is held at a time.
-    fn derive(&mut self, arguments: &Arguments, file: &mut impl std::io::Write) -> Result<()> {
-        let mut ids = Ids::default();
-        let read = |push: &mut dyn FnMut(Trace) -> Result<()>| {
-            trace::each(&arguments.traces, arguments.format, None, &mut |trace| {
-                ids.add(&trace)?;
-                push(trace)
-            })
-        };
-        contract::derive_each(read, |trace, derived| {
-            self.tally.add(&derived);
-            let Ok(contract) = &derived.contract else { return Ok(()) };
-            if arguments.subsets.is_some() {
-                self.subsets.extend(self.checks.add(&trace, contract)?);
+impl Output {
+    fn create(out: &Path, subsets: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            contracts: Pending::create(out)?,
+            subsets: subsets.map(Pending::create).transpose()?,
+            ids: Ids::default(),
+            tally: Tally::default(),
+            checks: Checks::default(),
+        })
+    }
+
+    fn add(&mut self, item: &Item) -> Result<()> {
+        self.ids.add_id(&item.derived.trace_id, &item.source)?;
+        self.tally.add(&item.derived);
+        if let Some(checked) = &item.checked {
+            self.checks.add(checked);
+            if let (Some(file), Some(subsets)) = (&mut self.subsets, &checked.subsets) {
+                file.row(subsets)?;
             }
-            let fail = |source| Error::write(&arguments.out, source);
-            serde_json::to_writer(&mut *file, contract).map_err(|error| fail(error.into()))?;
-            file.write_all(b"\n").map_err(fail)
-        })?;
-        if self.tally.contracts == 0 {
-            return Err(Fault::new("no trace gives a contract").at(arguments.traces.display()).into());
         }
-        Ok(())
+        item.derived.contract.as_ref().map_or(Ok(()), |contract| self.contracts.row(contract))
+    }
+
+    fn finish(self, traces: &Path, console: Console) -> Result<()> {
+        if self.tally.contracts == 0 {
+            return Err(Fault::new("no trace gives a contract").at(traces.display()).into());
+        }
+        let (out, checks) = (self.contracts.path().to_path_buf(), self.subsets.is_some().then_some(self.checks));
+        commit_all([self.contracts].into_iter().chain(self.subsets))?;
+        let summary = Summary { tally: self.tally, checks, sha256: digest::of_file(&out)?, out };
+        console.print(&summary, &summary.text())
     }
 }
 

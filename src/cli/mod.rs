@@ -14,6 +14,7 @@ mod exposure;
 mod generate;
 mod import;
 mod merge;
+mod merge_shards;
 mod plan;
 mod report;
 mod run_pipeline;
@@ -109,6 +110,8 @@ enum Command {
     Agreement(agreement::Arguments),
     /// Merge an adapter into its model.
     Merge(merge::Arguments),
+    /// Join what the shards of one command wrote (`--shard I/N`): the same bytes as one run.
+    MergeShards(merge_shards::Arguments),
     /// Data and settings for other trainers.
     Export(export::Arguments),
     /// Check a recipe and print what it means.
@@ -141,6 +144,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Session(arguments) => session::run(arguments, console),
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
+        Command::MergeShards(arguments) => merge_shards::run(arguments, console),
         Command::Export(arguments) => export::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),

@@ -6,20 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use super::join::Cases;
+use super::join::Pairs;
 use crate::control::{self, Pairing};
 use crate::run::seed::Seed;
 use crate::trace::Part;
 
 /// The donor of each trace: another trace of the same part and of another group, each used once; traces without one are left
 /// out.
-pub(super) fn donors<'a>(cases: &Cases<'a>, parts: &BTreeMap<String, Part>, seed: Seed) -> BTreeMap<&'a str, &'a str> {
-    let pairings: Vec<Pairing<'a>> = cases
+pub(super) fn donors<'a>(pairs: &Pairs<'a>, parts: &BTreeMap<String, Part>, seed: Seed) -> BTreeMap<&'a str, &'a str> {
+    let pairings: Vec<Pairing<'a>> = pairs
         .iter()
-        .map(|(id, case)| Pairing {
+        .map(|(id, pair)| Pairing {
             id,
             part: parts.get(*id).copied(),
-            group: case.trace.group.as_deref().unwrap_or(case.trace.base_id()),
+            group: pair.trace.group.as_deref().unwrap_or(pair.trace.base_id()),
         })
         .collect();
     control::donors(&pairings, seed)

@@ -20,7 +20,7 @@ pub use format::{Family, Format};
 pub(crate) use format::{is_archive, plain};
 pub use leaves::{Leaf, LeafKind, leaves};
 pub use part::Part;
-pub use read::{Extent, Ids, each, each_in, files, read, read_as, read_many, read_many_as};
+pub use read::{Extent, Ids, each, each_dealt, each_in, files, read, read_as, read_many, read_many_as};
 pub use rows::{Cut, Row, Rows};
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.

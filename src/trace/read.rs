@@ -5,10 +5,20 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::format::Format;
 use super::rows::{Cut, Row, Rows};
 use super::{Source, Trace, Variant, canonical, topbench_v1, topbench_v2, topbench_v3};
 use crate::error::{Error, Fault, Result};
+use crate::run::digest;
+use crate::run::shard::Dealer;
+
+/// Rows, and bytes of them, that are read together.
+const BATCH: usize = 512;
+const BATCH_BYTES: usize = 8 << 20;
+/// Bad rows told at once.
+const MOST_FAULTS: usize = 10;
 
 /// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +64,24 @@ pub fn each(
     variant: Option<Variant>,
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
+    each_dealt(path, format, variant, &mut Dealer::new(None), visit)
+}
+
+/// [`each`] of one shard's traces; the rows of others are passed over unread.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_dealt(
+    path: &Path,
+    format: Format,
+    variant: Option<Variant>,
+    dealer: &mut Dealer,
+    visit: &mut dyn FnMut(Trace) -> Result<()>,
+) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_file(path)? } else { format };
     let place = path.display().to_string();
     let file = path.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
-    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, format, visit)
+    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, (format, dealer), visit)
 }
 
 /// [`each`] over bytes; `place` stands for the file.
@@ -71,22 +95,42 @@ pub fn each_in(
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_rows(&mut Rows::new(bytes, place)?)? } else { format };
-    each_row(Rows::new(bytes, place)?, &Context { place, file: place, variant: None }, format, visit)
+    let context = Context { place, file: place, variant: None };
+    each_row(Rows::new(bytes, place)?, &context, (format, &mut Dealer::new(None)), visit)
 }
 
 fn each_row(
     mut rows: Rows<'_>,
     context: &Context<'_>,
-    format: Format,
+    (format, dealer): (Format, &mut Dealer),
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
     let mut faults = Vec::new();
-    while let Some(row) = rows.next_row()? {
-        match context.trace(&row, format) {
-            Ok(trace) if faults.is_empty() => visit(trace)?,
-            Ok(_) => {}
-            Err(fault) if faults.len() < 10 => faults.push(fault),
-            Err(_) => break,
+    let mut is_read = false;
+    while !is_read && faults.len() < MOST_FAULTS {
+        let (mut batch, mut size) = (Vec::new(), 0);
+        while batch.len() < BATCH && size < BATCH_BYTES {
+            let Some(row) = rows.next_row()? else {
+                is_read = true;
+                break;
+            };
+            if dealer.takes_next() {
+                size += row.text.len();
+                batch.push((row.index, row.line, row.text.to_owned()));
+            }
+        }
+        // Rows are read on all threads and visited in order.
+        let parsed: Vec<Result<Trace, Fault>> = batch
+            .par_iter()
+            .map(|(index, line, text)| context.trace(&Row { index: *index, line: *line, text }, format))
+            .collect();
+        for trace in parsed {
+            match trace {
+                Ok(trace) if faults.is_empty() => visit(trace)?,
+                Ok(_) => {}
+                Err(fault) if faults.len() < MOST_FAULTS => faults.push(fault),
+                Err(_) => {}
+            }
         }
     }
     if !faults.is_empty() {
@@ -191,7 +235,7 @@ impl Context<'_> {
 /// The ids seen so far: 16 bytes of a digest each, so that a million cost little.
 #[derive(Debug, Default)]
 pub struct Ids {
-    seen: HashMap<[u8; 16], (usize, usize)>,
+    seen: HashMap<[u8; 16], (u32, u32)>,
     files: Vec<String>,
 }
 
@@ -201,16 +245,22 @@ impl Ids {
     /// # Errors
     /// A [`Fault`] if its id was seen before.
     pub fn add(&mut self, trace: &Trace) -> Result<()> {
-        use sha2::Digest as _;
-        if self.files.last() != Some(&trace.source.file) {
-            self.files.push(trace.source.file.clone());
+        self.add_id(&trace.trace_id, &trace.source)
+    }
+
+    /// Adds the id of a trace that is not at hand, with its source.
+    ///
+    /// # Errors
+    /// As [`Ids::add`].
+    pub fn add_id(&mut self, trace_id: &str, source: &Source) -> Result<()> {
+        if self.files.last() != Some(&source.file) {
+            self.files.push(source.file.clone());
         }
-        let mut key = [0; 16];
-        key.copy_from_slice(&sha2::Sha256::digest(trace.trace_id.as_bytes())[..16]);
-        let Some((file, row)) = self.seen.insert(key, (self.files.len() - 1, trace.source.row)) else { return Ok(()) };
+        let at = (self.files.len() as u32 - 1, source.row as u32);
+        let Some((file, row)) = self.seen.insert(digest::short(trace_id.as_bytes()), at) else { return Ok(()) };
         Err(Fault::new("`trace_id` appears twice")
-            .at(format!("{} row {row} and {} row {}", self.files[file], trace.source.file, trace.source.row))
-            .got(&trace.trace_id)
+            .at(format!("{} row {row} and {} row {}", self.files[file as usize], source.file, source.row))
+            .got(trace_id)
             .hint("if one file holds negative controls, import it with --variant negative-control")
             .into())
     }
