@@ -146,7 +146,7 @@ fn a_folder_holds_every_file_and_the_digests_of_its_outputs() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("data");
     for _ in 0..2 {
-        let counts = Counts::of(&built, &traces);
+        let counts = Counts::of(&built);
         build::write(&out, &built, &counts, made(&Inputs::default(), &build::Options::default())).unwrap();
     }
     let manifest: serde_json::Value =
@@ -178,7 +178,7 @@ fn public_traces_give_at_least_180_usable_ones_with_lengths_that_tell_nothing() 
     let Some(traces) = public_traces() else { return };
     let contracts = contracts(&traces);
     let built = all(&traces, &contracts, 0);
-    let counts = Counts::of(&built, &traces);
+    let counts = Counts::of(&built);
     assert!(counts.usable >= 180, "{}", counts.text());
     for kind in PairKind::ALL {
         assert!(counts.pairs[kind.name()] >= 180, "{}", counts.text());
@@ -340,10 +340,8 @@ fn rows_depend_neither_on_pieces_nor_on_threads() {
         assert_eq!(pieces.iter().flat_map(|piece| piece.audits.clone()).collect::<Vec<_>>(), whole.audits);
         assert_eq!(pieces.iter().flat_map(|piece| piece.quarantine.clone()).collect::<Vec<_>>(), whole.quarantine);
         let mut tallying = build::Tallying::default();
-        for (piece, traces) in pieces.iter().zip(traces.chunks(7)) {
-            tallying.add(piece, traces);
-        }
-        assert_eq!(tallying.counts(), Counts::of(&whole, &traces));
+        pieces.iter().for_each(|piece| tallying.add(piece));
+        assert_eq!(tallying.counts(), Counts::of(&whole));
     }
 }
 
@@ -355,7 +353,7 @@ fn a_folder_written_piece_by_piece_is_that_of_one_build() {
     let (inputs, options) = (Inputs::default(), build::Options::default());
     let built = with(&traces, &contracts, &options);
     let made = Made { seed: Seed(5), ..made(&inputs, &options) };
-    build::write(&whole, &built, &Counts::of(&built, &traces), made).unwrap();
+    build::write(&whole, &built, &Counts::of(&built), made).unwrap();
     let pieces = written_in_pieces(folder.path(), made);
     for name in ["sft.jsonl", "dpo.jsonl", "audit.jsonl", "quarantine.jsonl", "README.md"] {
         assert!(std::fs::read(whole.join(name)).unwrap() == std::fs::read(pieces.join(name)).unwrap(), "{name}");
@@ -411,7 +409,7 @@ fn a_build_without_parquet_says_so_before_it_writes() {
     let built = with(&traces, &contracts, &options);
     let made = Made { tables: Tables::JsonAndParquet, ..made(&inputs, &options) };
     let out = folder.path().join("data");
-    let error = build::write(&out, &built, &Counts::of(&built, &traces), made).unwrap_err();
+    let error = build::write(&out, &built, &Counts::of(&built), made).unwrap_err();
     assert_eq!((error.exit_status(), error.hints().len()), (2, 1));
     assert!(!out.exists());
 }
