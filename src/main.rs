@@ -1,5 +1,6 @@
 //! Parses, starts tracing, prints error and hints, sets the exit status.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use topalign::cli::{self, Cli};
@@ -17,9 +18,11 @@ fn main() -> ExitCode {
     match cli::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            // On a full disk there may be no room for the message either: the status still tells.
+            let mut stderr = std::io::stderr().lock();
+            let _ = writeln!(stderr, "error: {error}");
             for hint in error.hints() {
-                eprintln!("hint: {hint}");
+                let _ = writeln!(stderr, "hint: {hint}");
             }
             ExitCode::from(error.exit_status())
         }

@@ -127,9 +127,8 @@ fn each_row(
         for trace in parsed {
             match trace {
                 Ok(trace) if faults.is_empty() => visit(trace)?,
-                Ok(_) => {}
                 Err(fault) if faults.len() < MOST_FAULTS => faults.push(fault),
-                Err(_) => {}
+                Ok(_) | Err(_) => {}
             }
         }
     }

@@ -64,8 +64,7 @@ fn rows(path: &Path) -> Vec<Value> {
 }
 
 fn write_rows(path: &Path, rows: &[Value]) {
-    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    std::fs::write(path, text).unwrap();
+    topalign::run::jsonl::write(path, rows).unwrap();
 }
 
 /// Scenarios with twins among them, and copies: one of a whole prompt, one whose results alone differ.
@@ -147,11 +146,11 @@ fn merged_shards_of_evaluate_are_one_run_with_its_intervals() {
         .iter()
         .flat_map(|system| traces.iter().enumerate().map(move |(index, trace)| (system, index, trace)))
         .map(|(system, index, trace)| {
-            let leaks = index % if *system == "base" { 2 } else { 5 } == 0;
-            let said = if leaks { trace["sensitive_conclusion"].as_str().unwrap() } else { "All done." };
+            let every = if *system == "base" { 2_usize } else { 5 };
+            let said = if index.is_multiple_of(every) { trace["sensitive_conclusion"].as_str().unwrap() } else { "All done." };
             let results: Vec<&str> =
                 trace["tools"].as_array().unwrap().iter().map(|tool| tool["return_text"].as_str().unwrap()).collect();
-            let response = if index % 3 == 0 { said.to_owned() } else { format!("{} {said}", results.join(" ")) };
+            let response = if index.is_multiple_of(3) { said.to_owned() } else { format!("{} {said}", results.join(" ")) };
             json!({"trace_id": trace["trace_id"], "system": system, "response": response, "rationale": "", "finish": "stop",
                 "selected_tool_ids": ["T1", "T2"], "variant": trace["variant"]})
         })
@@ -167,6 +166,15 @@ fn merged_shards_of_evaluate_are_one_run_with_its_intervals() {
         "contracts.jsonl",
     ];
     assert_merges(&[&evaluate[..], &["--resamples", "200"]].concat(), here);
+}
+
+#[test]
+fn merged_shards_of_generate_are_one_run() {
+    let folder = material();
+    crate::model::tiny(&folder.path().join("model"));
+    let words = ["generate", "--model", "model", "--traces", "traces.jsonl", "--limit", "9", "--selection", "given"];
+    let tokens = ["--selection-tokens", "4", "--response-tokens", "6", "--temperature", "0.7", "--batch", "3"];
+    assert_merges(&[&words[..], &tokens].concat(), folder.path());
 }
 
 #[test]
