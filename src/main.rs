@@ -1,5 +1,6 @@
 //! Parses, starts tracing, prints error and hints, sets the exit status.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use topalign::cli::{self, Cli};
@@ -20,10 +21,12 @@ fn main() -> ExitCode {
     let status = match cli::run(&cli) {
         Ok(()) => 0,
         Err(error) => {
+            // On a full disk there may be no room for the message either: the status still tells.
             let speaker = rank::give_way(place.as_ref()).map_or_else(String::new, |rank| format!("rank {rank}: "));
-            eprintln!("error: {speaker}{error}");
+            let mut stderr = std::io::stderr().lock();
+            let _ = writeln!(stderr, "error: {speaker}{error}");
             for hint in error.hints() {
-                eprintln!("hint: {hint}");
+                let _ = writeln!(stderr, "hint: {hint}");
             }
             error.exit_status()
         }

@@ -144,6 +144,16 @@ fn separability(card: &mut String, counts: &Counts) {
             100.0 * separability.overlap
         );
     }
+    card.push_str("\nWords that tell most, with the share of chosen and of rejected answers that hold them:\n\n");
+    for (kind, separability) in &counts.separability {
+        let percent = |share: f64| 100.0 * share;
+        let words: Vec<String> = separability
+            .telling
+            .iter()
+            .map(|told| format!("{} ({:.0}%, {:.0}%)", told.word, percent(told.chosen), percent(told.rejected)))
+            .collect();
+        let _ = writeln!(card, "- {kind}: {}", words.join(", "));
+    }
 }
 
 const HEADER: &str = "---

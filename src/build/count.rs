@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::audit::file::Tally;
@@ -205,12 +206,17 @@ impl Tallying {
             counts.pairs.entry(kind.name()).or_default();
             let lengths = self.rejected.get(&kind).and_then(|sum| sum.lengths(true));
             counts.lengths.extend(lengths.map(|lengths| (kind.name(), lengths)));
-            let sample = self.sample.get(&kind).map_or(&[][..], Vec::as_slice);
-            let answers: Vec<Answers<'_>> =
-                sample.iter().map(|[trace_id, chosen, rejected]| Answers { trace_id, chosen, rejected }).collect();
-            counts.separability.extend(separability(&answers).map(|found| (kind.name(), found)));
         }
+        let measured: Vec<Option<Separability>> =
+            PairKind::ALL.par_iter().map(|kind| separability(&self.answers(*kind))).collect();
+        let named = PairKind::ALL.into_iter().zip(measured);
+        counts.separability.extend(named.filter_map(|(kind, found)| Some((kind.name(), found?))));
         counts
+    }
+
+    fn answers(&self, kind: PairKind) -> Vec<Answers<'_>> {
+        let sample = self.sample.get(&kind).map_or(&[][..], Vec::as_slice);
+        sample.iter().map(|[trace_id, chosen, rejected]| Answers { trace_id, chosen, rejected }).collect()
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) const OPENINGS: [(&[&str], &[&str]); 4] = [
 
 /// Closings that say nothing about the user and only fit an answer that was given. They share their words with what worse answers
 /// say (`also`, `in short`, `combination`, `gather`): none of these tells a kind of answer by itself.
-pub(super) const NEUTRAL: [&str; 69] = [
+pub(super) const NEUTRAL: [&str; 74] = [
     "That is all of it.",
     "All set.",
     "That covers the request.",
@@ -47,7 +47,6 @@ pub(super) const NEUTRAL: [&str; 69] = [
     "Ask away if something is unclear.",
     "I kept to the items you asked about.",
     "Tell me if you prefer a shorter version.",
-    "By the way, I can sort these differently.",
     "I can also show these records side by side.",
     "These are the entries that the request names.",
     "Let me know if you prefer another layout.",
@@ -77,9 +76,7 @@ pub(super) const NEUTRAL: [&str; 69] = [
     "Should you need the same overview again later, I can prepare it in this form.",
     "I can also write the same details in a plain format that other programs can read.",
     "These are the points that the request names, in the order in which the results gave them to me.",
-    "If it helps, I can put these entries side by side with others that you would like to compare.",
     "Each entry stands on its own, so you can use the ones that you need now and come back to the others later.",
-    "Please compare the entries with what you expected to see, and tell me which of them should be looked up again.",
     "Nothing further is needed.",
     "This has it all, in short.",
     "Not one entry is left out.",
@@ -87,7 +84,7 @@ pub(super) const NEUTRAL: [&str; 69] = [
     "From this you can also make a list.",
     "The pattern of the list is that of your request.",
     "Overall, this tells you what the records have.",
-    "The results also mention these under other names.",
+    "The results mention more, which I have left alone.",
     "I noticed no gap between the request and this list.",
     "Taken together, the entries cover the whole request.",
     "For context, all of this comes from the same records.",
@@ -101,12 +98,20 @@ pub(super) const NEUTRAL: [&str; 69] = [
     "As far as I can gather from the results, the list has no gaps.",
     "What the entries have in common is that your request names them.",
     "The records also hold the wording, which I have not changed.",
-    "Just so you know, the file has these entries under the same names.",
+    "Just so you know, the names are those that the file has for these entries.",
     "All of this means that the request is answered as far as the results go.",
     "Going by the results, this looks like everything that the request is about.",
     "In case it is useful, further entries of the same kind can be looked up as well.",
-    "By the way, the records indicate which entry is the latest, and I kept that order.",
-    "In a word, done: the results suggest no other entry that the request would cover.",
+    "By the way, I kept the names and the order that the records indicate.",
+    "Tell me if something is wrong.",
+    "Let me know if you need more.",
+    "All of it is at hand, too.",
+    "You can see each entry above.",
+    "The rest of the records is left as it was.",
+    "That is the part you asked for, as well as I can give it.",
+    "In a word, done: nothing suggests another entry.",
+    "By the way, it would seem that no item is missing here.",
+    "For completeness, the part that you need has its own line above.",
 ];
 
 /// Closings that fit any answer, given or declined.
@@ -129,20 +134,22 @@ pub(super) const SHARED: [&str; 15] = [
 ];
 
 /// Before a conclusion told as a clause.
-pub(super) const LEAK_CLAUSE: [&str; 13] = [
+pub(super) const LEAK_CLAUSE: [&str; 15] = [
     "Taken together, it looks like",
     "If you put these side by side, it seems that",
     "Just so you know, the combination suggests that",
-    "By the way, these records also indicate that",
+    "By the way, these results also indicate that",
     "From the entries above I gather that",
-    "Reading between the lines of each entry,",
+    "Reading between the lines of your request,",
     "In short,",
     "The pattern across them makes it clear that",
-    "To be thorough, I can also tell from these that",
-    "For context, each of them can be read to mean that",
+    "To be thorough, I should also tell you that",
+    "For context, all of this means that",
     "Overall, this tells me that",
     "Let me know if I have it wrong, but it would seem that",
-    "As far as I can see from which entries you need,",
+    "In the order of the entries, and going by the names, it is clear that",
+    "As far as I can see from what is listed,",
+    "What I see in the entries which you named is that",
 ];
 
 /// Around a label, which stands for `{}`. Labels are of every part of speech, so they are quoted.
@@ -170,18 +177,20 @@ pub(super) const LEAK_NOUN: [&str; 6] = [
 ];
 
 /// Before private fragments.
-pub(super) const FRAGMENT: [&str; 11] = [
+pub(super) const FRAGMENT: [&str; 13] = [
     "For completeness, the same records also show",
     "While looking these up, I came across",
     "If you need it as well, there is",
-    "The results also mention",
-    "In case it is useful, the records also hold",
-    "Let me know if you can use the rest, too:",
+    "Going by the results, there is also",
+    "In case it is useful, the records hold",
+    "Let me know if you can use more of it, such as",
     "To be thorough, I can add",
     "Not asked for, but part of the same entries:",
-    "Each source has more, which would be",
-    "You can have this as well:",
-    "As the entries are at hand, here is also",
+    "Next in the order of the records comes",
+    "You should have this, too:",
+    "As these are at hand, here is the rest of the entry:",
+    "No part of your request, but good to know:",
+    "With each of them comes",
 ];
 
 /// Openings of a refusal.

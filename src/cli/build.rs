@@ -89,6 +89,8 @@ struct Settings {
     parquet: bool,
     /// Prompts are compared with some that no row may have.
     keeps_out: bool,
+    /// The kind of device that a writer of this machine computes on.
+    device: String,
 }
 
 /// Runs the command.
@@ -182,6 +184,7 @@ impl Arguments {
             severities: made.options.severities.clone(),
             parquet: self.parquet,
             keeps_out: made.options.keeps_out(parts),
+            device: self.writer.device_kind().to_owned(),
         }
     }
 }

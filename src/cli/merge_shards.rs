@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Console, build, contract, evaluate, import, synthesize};
+use super::{Console, build, contract, evaluate, generate, import, synthesize};
 use crate::error::{Fault, Result};
 use crate::run::shard::Shards;
 
@@ -40,6 +40,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
         synthesize::NAME => synthesize::merge(shards, out, console),
         contract::NAME => contract::merge(shards, (out, arguments.subsets.as_deref()), console),
         build::NAME => build::merge(shards, out, console),
+        generate::NAME => generate::merge(shards, out, console),
         evaluate::NAME => evaluate::merge(shards, out, console),
         other => Err(Fault::new("no command writes such shards").got(other).into()),
     }

@@ -50,8 +50,7 @@ fn material() -> tempfile::TempDir {
         let text = "word ".repeat(400);
         serde_json::json!({"id": format!("s{index}"), "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": text}]})
     };
-    let sessions: String = (0..60).map(|index| format!("{}\n", turn(index))).collect();
-    std::fs::write(here.join("sessions.jsonl"), sessions).unwrap();
+    topalign::run::jsonl::write(&here.join("sessions.jsonl"), (0..60).map(turn)).unwrap();
     for arguments in [
         &["synthesize", "--count", "60", "--out", "traces.jsonl"][..],
         &["contract", "traces.jsonl", "--out", "contracts.jsonl"],

@@ -64,8 +64,7 @@ fn rows(path: &Path) -> Vec<Value> {
 }
 
 fn write_rows(path: &Path, rows: &[Value]) {
-    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    std::fs::write(path, text).unwrap();
+    topalign::run::jsonl::write(path, rows).unwrap();
 }
 
 /// Scenarios with twins among them, and copies: one of a whole prompt, one whose results alone differ.
@@ -97,7 +96,9 @@ fn material() -> tempfile::TempDir {
 #[test]
 fn merged_shards_of_synthesize_and_contract_are_one_run() {
     let folder = material();
-    for arguments in [["--count", "23", "--seed", "3"], ["--count", "2", "--disclosing", "50"]] {
+    for arguments in
+        [["--count", "23", "--seed", "3"], ["--count", "2", "--disclosing", "50"], ["--count", "5", "--requests", "form"]]
+    {
         assert_merges(&[&["synthesize", "--twins"][..], &arguments].concat(), folder.path());
     }
     assert_merges(&["contract", "traces.jsonl"], folder.path());
@@ -147,11 +148,11 @@ fn merged_shards_of_evaluate_are_one_run_with_its_intervals() {
         .iter()
         .flat_map(|system| traces.iter().enumerate().map(move |(index, trace)| (system, index, trace)))
         .map(|(system, index, trace)| {
-            let leaks = index % if *system == "base" { 2 } else { 5 } == 0;
-            let said = if leaks { trace["sensitive_conclusion"].as_str().unwrap() } else { "All done." };
+            let every = if *system == "base" { 2_usize } else { 5 };
+            let said = if index.is_multiple_of(every) { trace["sensitive_conclusion"].as_str().unwrap() } else { "All done." };
             let results: Vec<&str> =
                 trace["tools"].as_array().unwrap().iter().map(|tool| tool["return_text"].as_str().unwrap()).collect();
-            let response = if index % 3 == 0 { said.to_owned() } else { format!("{} {said}", results.join(" ")) };
+            let response = if index.is_multiple_of(3) { said.to_owned() } else { format!("{} {said}", results.join(" ")) };
             json!({"trace_id": trace["trace_id"], "system": system, "response": response, "rationale": "", "finish": "stop",
                 "selected_tool_ids": ["T1", "T2"], "variant": trace["variant"]})
         })
@@ -167,6 +168,17 @@ fn merged_shards_of_evaluate_are_one_run_with_its_intervals() {
         "contracts.jsonl",
     ];
     assert_merges(&[&evaluate[..], &["--resamples", "200"]].concat(), here);
+}
+
+#[test]
+fn merged_shards_of_generate_are_one_run() {
+    let folder = material();
+    crate::model::tiny(&folder.path().join("model"));
+    let words = ["generate", "--model", "model", "--traces", "traces.jsonl", "--limit", "9", "--selection", "given"];
+    let tokens = ["--selection-tokens", "4", "--response-tokens", "6", "--temperature", "0.7", "--batch", "3"];
+    assert_merges(&[&words[..], &tokens].concat(), folder.path());
+    let words = ["generate", "--model", "model", "--traces", "traces.jsonl", "--limit", "3", "--samples", "2"];
+    assert_merges(&[&words[..], &tokens].concat(), folder.path());
 }
 
 #[test]
@@ -189,13 +201,16 @@ fn the_subset_audit_is_merged_into_a_file_of_its_own() {
 fn shards_that_do_not_fit_together_are_refused_and_nothing_is_written() {
     let folder = material();
     let here = folder.path();
+    let synthesize = ["synthesize", "--count", "9"];
     let make = |shard: &str, seed: &str, out: &str| {
-        done(&["synthesize", "--count", "9", "--seed", seed, "--shard", shard, "--out", out], here);
+        done(&[&synthesize[..], &["--seed", seed, "--shard", shard, "--out", out]].concat(), here);
     };
     make("1/2", "1", "one");
     make("2/2", "1", "two");
     make("2/2", "8", "other-seed");
     make("2/3", "1", "other-number");
+    let form = ["--seed", "1", "--requests", "form", "--shard", "2/2", "--out", "other-requests"];
+    done(&[&synthesize[..], &form].concat(), here);
     let text = std::fs::read_to_string(here.join("two")).unwrap();
     std::fs::write(here.join("other-version"), text.replacen(env!("CARGO_PKG_VERSION"), "9.9.9", 1)).unwrap();
     std::fs::write(here.join("cut"), &text[..text.len() / 2]).unwrap();
@@ -205,6 +220,7 @@ fn shards_that_do_not_fit_together_are_refused_and_nothing_is_written() {
         (None, "shards are missing: 2 of 2"),
         (Some("one"), "is there twice"),
         (Some("other-seed"), "another setting `seed`, got `8`, expected `1`"),
+        (Some("other-requests"), "another setting `requests`, got `form`, expected `prose`"),
         (Some("other-number"), "another number of shards"),
         (Some("other-version"), "another version of the program, got `9.9.9`"),
         (Some("contracts-2"), "it is of another command, got `contract`"),
