@@ -96,9 +96,11 @@ fn material() -> tempfile::TempDir {
 #[test]
 fn merged_shards_of_synthesize_and_contract_are_one_run() {
     let folder = material();
-    for arguments in
-        [["--count", "23", "--seed", "3"], ["--count", "2", "--disclosing", "50"], ["--count", "5", "--requests", "form"]]
-    {
+    for arguments in [
+        ["--count", "23", "--seed", "3"],
+        ["--count", "2", "--disclosing", "50"],
+        ["--count", "5", "--requests", "form"],
+    ] {
         assert_merges(&[&["synthesize", "--twins"][..], &arguments].concat(), folder.path());
     }
     assert_merges(&["contract", "traces.jsonl"], folder.path());
