@@ -478,6 +478,9 @@ fn rows_that_repeat_earlier_ones_exactly_or_nearly_are_told_and_weighed() {
     use topalign::audit::{Check, Severity};
     let (mut traces, _) = synthetic(6);
     traces.push(altered(&traces[1], "spaced", "{", "{ "));
+    // In a long request one word more is little.
+    traces[2].goal += " Keep the wording of each item as it stands in its source, give them in the order in which this request has \
+        them, put every one on a line of its own, and leave out whatever was not asked for, so that nothing has to be cut later on.";
     let mut near = traces[2].clone();
     near.trace_id = "near".to_owned();
     near.goal += " Thanks.";
