@@ -207,7 +207,9 @@ mod tests {
         let texts: Vec<String> = (0..3_000).map(|index| text(index * 61, 60)).collect();
         let mut sketches = Sketches::default();
         assert_eq!(sketches.like(&Sketch::of(&texts[0]), 0.8), None);
-        texts.iter().for_each(|text| sketches.add(Sketch::of(text)));
+        for text in &texts {
+            sketches.add(Sketch::of(text));
+        }
         for (index, text) in texts.iter().enumerate().step_by(29) {
             assert_eq!(sketches.like(&Sketch::of(text), 0.8), Some(index));
         }

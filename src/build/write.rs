@@ -116,7 +116,7 @@ pub fn write_each(
         tables: made.tables,
         place: sources.traces.display().to_string(),
     };
-    write_settled(folder, plan, |visit| {
+    write_settled(folder, &plan, |visit| {
         // Pieces are drafted here while the one before is settled and written there.
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel::<Vec<Draft>>(1);
@@ -179,7 +179,7 @@ pub fn merge(folder: &Path, shards: Shards, merged: &Merged<'_>) -> Result<Count
         tables,
         place: "the shards' traces".to_owned(),
     };
-    write_settled(folder, plan, |visit| {
+    write_settled(folder, &plan, |visit| {
         // A shard's pieces need not be those of one build: rows do not depend on them.
         shards.each(|drafts: Vec<Draft>| visit(drafts)).map(drop)
     })
@@ -198,7 +198,7 @@ struct Plan<'a> {
 type Visit<'v> = &'v mut (dyn FnMut(Vec<Draft>) -> Result<()> + Send);
 
 /// Settles the drafts that `drafts` hands over, in order, and writes the folder.
-fn write_settled(folder: &Path, plan: Plan<'_>, drafts: impl FnOnce(Visit<'_>) -> Result<()>) -> Result<Counts> {
+fn write_settled(folder: &Path, plan: &Plan<'_>, drafts: impl FnOnce(Visit<'_>) -> Result<()>) -> Result<Counts> {
     let mut closed = None;
     atomic::write_folder(folder, |folder| {
         let (mut tallying, mut sink) = (Tallying::default(), Sink::create(folder, plan.tables)?);

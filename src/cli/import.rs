@@ -264,8 +264,7 @@ fn each_trace(
             }
             trace
         };
-        let extent =
-            trace::each_with(file, (arguments.format, arguments.variant), dealer, work, &mut |trace| visit(trace))?;
+        let extent = trace::each_with(file, (arguments.format, arguments.variant), dealer, work, &mut visit)?;
         cut_files += usize::from(extent.cut.is_some());
     }
     Ok(cut_files)

@@ -480,7 +480,12 @@ fn rows_that_repeat_earlier_ones_exactly_or_nearly_are_told_and_weighed() {
     traces.push(altered(&traces[1], "spaced", "{", "{ "));
     // In a long request one word more is little.
     traces[2].goal += " Keep the wording of each item as it stands in its source, give them in the order in which this request has \
-        them, put every one on a line of its own, and leave out whatever was not asked for, so that nothing has to be cut later on.";
+        them, put every one on a line of its own, and leave out whatever was not asked for, so that nothing has to be cut later on. \
+        The reader of the answer has little time, works with paper at a desk by the window, and will copy what you write by hand into \
+        a ledger that an assistant keeps for the whole department, which is why plain words are better than clever ones. Should some \
+        source disagree with another, the newer one is right, and the older one may be passed over without a remark. Neither a \
+        greeting nor a farewell is called for, nor any account of how the sources were read, in what order they were opened, or what \
+        else stood in them.";
     let mut near = traces[2].clone();
     near.trace_id = "near".to_owned();
     near.goal += " Thanks.";
