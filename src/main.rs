@@ -1,5 +1,6 @@
 //! Parses, starts tracing, prints error and hints, sets the exit status.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use topalign::cli::{self, Cli};
@@ -31,13 +32,15 @@ fn main() -> ExitCode {
 
 /// `speaker` is a rank after the first; once the others end this process too, the first one has said why.
 fn report(error: &Error, speaker: Option<usize>) {
-    match speaker {
-        None => eprintln!("error: {error}"),
+    // On a full disk there may be no room for the message either: the status still tells.
+    let mut stderr = std::io::stderr().lock();
+    let _ = match speaker {
+        None => writeln!(stderr, "error: {error}"),
         Some(_) if interrupt::requested() || matches!(error, Error::Interrupted) => return,
-        Some(rank) => eprintln!("error: rank {rank}: {error}"),
-    }
+        Some(rank) => writeln!(stderr, "error: rank {rank}: {error}"),
+    };
     for hint in error.hints() {
-        eprintln!("hint: {hint}");
+        let _ = writeln!(stderr, "hint: {hint}");
     }
 }
 

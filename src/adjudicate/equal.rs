@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::typed::{self, Notation, Value, Wanted};
 use crate::contract::{Target, TargetKind};
@@ -22,7 +23,7 @@ struct Declared {
 pub(super) struct Values {
     by_key: BTreeMap<String, Vec<Declared>>,
     wanted: Wanted,
-    notation: Notation,
+    notation: Arc<Notation>,
 }
 
 /// A place that spells a target's value.
@@ -37,15 +38,17 @@ pub(super) struct Equal {
 
 impl Values {
     /// Reads the values of all targets.
-    pub fn new(targets: &[Target], notation: Notation) -> Self {
+    pub fn new(targets: &[Target], notation: Arc<Notation>) -> Self {
+        let english = typed::notation(None);
+        let has_locale = !Arc::ptr_eq(&notation, &english);
         let mut values = Self { by_key: BTreeMap::new(), wanted: Wanted::default(), notation };
         for (index, target) in targets.iter().enumerate() {
             let forms = std::iter::once((None, &target.value))
                 .chain(target.aliases.iter().enumerate().map(|(alias, form)| (Some(alias), form)));
             for (alias, form) in forms {
                 // A contract may write its own values plainly whatever its payloads' locale.
-                let value = declared(form.trim(), target.kind, &values.notation)
-                    .or_else(|| declared(form.trim(), target.kind, &typed::notation(None)));
+                let plainly = || has_locale.then(|| declared(form.trim(), target.kind, &english)).flatten();
+                let value = declared(form.trim(), target.kind, &values.notation).or_else(plainly);
                 if let Some(value) = value {
                     values.want(&value);
                     values.by_key.entry(value.key()).or_default().push(Declared { target: index, alias, value });

@@ -4,6 +4,7 @@
 //! tier where several apply. Text behind an encoding is searched like any other; what is found there is `encoded`.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
@@ -260,6 +261,11 @@ fn same_capitals(original: &str, capitals: &str) -> bool {
 /// An automaton for all texts. It reads windows only, and is made anew for every trace: a table of all transitions would take
 /// longer to make than it saves.
 pub(super) fn compile<T: AsRef<[u8]>>(texts: &[T]) -> Result<AhoCorasick> {
+    /// Most contracts have neither accounts nor names: for nothing one automaton is enough.
+    static NOTHING: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new::<[&str; 0], _>([]).ok());
+    if let (true, Some(nothing)) = (texts.is_empty(), NOTHING.as_ref()) {
+        return Ok(nothing.clone());
+    }
     let automaton = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(texts);
     automaton.map_err(|error| Error::Failed(format!("the targets cannot be compiled: {error}")))
 }

@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::contract::Contract;
 use crate::dataset::{Check, Message, Role, Severities};
 use crate::error::{Error, Fault, Result};
-use crate::prompt::{Mitigation, response_messages, selection_messages};
 use crate::run::jsonl;
 use crate::trace::Trace;
 
+use super::around::{prompts, spoken};
 use super::form::Row;
 use super::record::{Answer, AuditRecord, Finding, Verdict};
 use super::set::{self, KeptOut, SetRow, SetSummary};
@@ -182,12 +182,6 @@ fn trace_of<'t>(prompt: &[Message], traces: &'t [Trace]) -> Option<&'t str> {
     traces.iter().find(holds).map(|trace| trace.trace_id.as_str())
 }
 
-fn spoken(prompt: &[Message]) -> String {
-    let turns: Vec<&str> =
-        prompt.iter().filter(|turn| turn.role != Role::System).map(|turn| turn.content.as_str()).collect();
-    turns.join("\n")
-}
-
 fn set_row<'r>(row: &'r Row, trace_id: Option<&'r str>) -> SetRow<'r> {
     let answers = match row {
         Row::Pair(pair) => {
@@ -202,14 +196,22 @@ fn set_row<'r>(row: &'r Row, trace_id: Option<&'r str>) -> SetRow<'r> {
 fn kept_out(options: &Options) -> Result<KeptOut> {
     let mut texts = Vec::new();
     for trace in &options.held_out {
-        let ids: Vec<String> = trace.essential_tools().map(|tool| tool.tool_id.clone()).collect();
-        texts.push(spoken(&response_messages(trace, &ids, Mitigation::None)));
-        texts.push(spoken(&selection_messages(trace, Mitigation::None)));
+        texts.extend(prompts(trace));
     }
-    for file in &options.exclude {
+    texts.extend(prompts_of(&options.exclude)?);
+    Ok(KeptOut { texts })
+}
+
+/// The prompts of files of rows, of any form, without their instructions.
+///
+/// # Errors
+/// As [`audit`] of each file.
+pub fn prompts_of(files: &[PathBuf]) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for file in files {
         texts.extend(read(file)?.iter().map(|row| spoken(row.prompt())));
     }
-    Ok(KeptOut { texts })
+    Ok(texts)
 }
 
 impl Outcome {

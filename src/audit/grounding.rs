@@ -3,7 +3,7 @@
 //! In: an answer and the prompt's text. Out: the places of values found nowhere in the prompt. Values are tokens with a digit
 //! (numbers, dates, amounts, codes), addresses of mail and web, and capitalised words inside a sentence (names).
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -16,8 +16,8 @@ use crate::adjudicate::MONTHS;
 #[derive(Debug, Clone)]
 pub struct Source {
     text: Text<'static>,
-    words: BTreeSet<String>,
-    numbers: BTreeSet<String>,
+    words: HashSet<String>,
+    numbers: HashSet<String>,
 }
 
 #[expect(clippy::unwrap_used, reason = "the pattern is a constant, compiled in a test")]
@@ -37,7 +37,7 @@ impl Source {
     pub fn new(text: &str) -> Self {
         let text = format!("{text}\n{}", unescape(text));
         let parts = || text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty());
-        let mut words: BTreeSet<String> = parts().map(str::to_lowercase).collect();
+        let mut words: HashSet<String> = parts().map(str::to_lowercase).collect();
         words.extend(parts().flat_map(split_camel).map(str::to_lowercase));
         Self { words, numbers: text.split_whitespace().flat_map(digit_runs).collect(), text: Text::new(text) }
     }

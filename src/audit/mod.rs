@@ -4,7 +4,9 @@
 //! can make an [`Audited`] value and only audited values can be written as training data, so a row that was never audited
 //! cannot reach a data set. Pure but for [`mod@file`], which reads rows made elsewhere.
 
+mod around;
 mod check;
+mod figures;
 pub mod file;
 mod form;
 mod ground;
@@ -12,28 +14,33 @@ mod grounding;
 mod personal;
 mod record;
 mod refusal;
+mod secrets;
 mod set;
 mod shingle;
+mod sketch;
 mod text;
 mod unguarded;
 
 pub use crate::dataset::{Check, Severities, Severity};
+pub use around::Surroundings;
+pub(crate) use around::{Earlier, Mark, Prompt};
+pub use figures::{Figures, LongAnswers, set_records};
 pub use ground::Ground;
 pub use record::{Answer, AuditRecord, Evidence, Verdict};
 pub use refusal::find_refusal;
+pub use secrets::Secrets;
 pub use set::SetSummary;
 pub(crate) use text::Text;
 pub use unguarded::{Intent, Unguarded, admit_unguarded};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Message, PreferencePair, Role, SelectionPair, SftRow, Stage};
 use crate::error::Result;
 use crate::run::digest;
 use record::Finding;
 
-/// A row whose audit holds. There is no way to make one but an audit ([`Examined::admit`]), and none to change
-/// it.
+/// A row whose audit holds. There is no way to make one but an audit, and none to change it.
 ///
 /// ```compile_fail,E0451
 /// let unaudited = topalign::audit::Audited { row: "never checked" };
@@ -65,16 +72,40 @@ pub enum Admission<T> {
     Failed(T, Vec<AuditRecord>),
 }
 
-/// A row with what its checks found, before it has a name: checks run in parallel, names are given in order.
-#[derive(Debug, Clone)]
-pub struct Examined<T> {
+/// A row with what its checks found, before it has a name: checks run in parallel, names are given in order, maybe by another
+/// process, which reads it from a shard. Of this crate alone, so that nobody else can make one without an audit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Examined<T> {
     row: T,
     trace_id: Option<String>,
     findings: Vec<Finding>,
-    seal: fn(&mut T, String),
 }
 
-impl<T> Examined<T> {
+/// Rows that hold the digest of their audit.
+pub(crate) trait Seal {
+    /// Sets the digest.
+    fn seal(&mut self, audit: String);
+}
+
+impl Seal for SftRow {
+    fn seal(&mut self, audit: String) {
+        self.audit = Some(audit);
+    }
+}
+
+impl Seal for PreferencePair {
+    fn seal(&mut self, audit: String) {
+        self.audit = Some(audit);
+    }
+}
+
+impl Seal for SelectionPair {
+    fn seal(&mut self, audit: String) {
+        self.audit = Some(audit);
+    }
+}
+
+impl<T: Seal> Examined<T> {
     /// Whether no check fails.
     pub fn holds(&self) -> bool {
         !check::fails(&self.findings)
@@ -83,6 +114,36 @@ impl<T> Examined<T> {
     /// The row as it stands.
     pub fn row(&self) -> &T {
         &self.row
+    }
+
+    /// With what the surroundings show of one of its answers.
+    #[must_use]
+    pub fn beside(
+        mut self,
+        around: &Surroundings,
+        prompt: &Prompt,
+        answer: (Answer, &str),
+        ground: &Ground<'_>,
+    ) -> Self {
+        self.findings.extend(around.findings(prompt, answer, ground));
+        self
+    }
+
+    /// With what earlier rows of the set show, as severities say; `name` names them by number.
+    #[must_use]
+    pub fn after(
+        mut self,
+        earlier: &Earlier,
+        mark: &Mark,
+        name: impl Fn(usize) -> String,
+        severities: &Severities,
+    ) -> Self {
+        let found = earlier.finding(mark, name);
+        self.findings.extend(found.and_then(|finding| {
+            let severity = severities.get(finding.check);
+            finding.weighed(severity)
+        }));
+        self
     }
 
     /// As severities say: what does not pass warns, fails, or is not recorded.
@@ -106,33 +167,33 @@ impl<T> Examined<T> {
         if !holds {
             return Ok(Admission::Failed(row, records));
         }
-        (self.seal)(&mut row, digest::of_value(&records)?);
+        row.seal(digest::of_value(&records)?);
         Ok(Admission::Passed(Audited { row }, records))
     }
 }
 
 /// Runs the checks of an SFT row.
-pub fn examine_sft(row: SftRow, ground: &Ground<'_>) -> Examined<SftRow> {
+pub(crate) fn examine_sft(row: SftRow, ground: &Ground<'_>) -> Examined<SftRow> {
     let findings = sft_findings(&row, ground);
-    Examined { trace_id: row.trace_id.clone(), row, findings, seal: |row, audit| row.audit = Some(audit) }
+    Examined { trace_id: row.trace_id.clone(), row, findings }
 }
 
 /// Runs the checks of a preference pair.
-pub fn examine_pair(pair: PreferencePair, ground: &Ground<'_>) -> Examined<PreferencePair> {
+pub(crate) fn examine_pair(pair: PreferencePair, ground: &Ground<'_>) -> Examined<PreferencePair> {
     let findings = pair_findings(&pair, ground);
-    Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
+    Examined { trace_id: pair.trace_id.clone(), row: pair, findings }
 }
 
 /// Runs the checks of a preference pair for stage 1.
-pub fn examine_selection(pair: SelectionPair, ground: &Ground<'_>) -> Examined<SelectionPair> {
+pub(crate) fn examine_selection(pair: SelectionPair, ground: &Ground<'_>) -> Examined<SelectionPair> {
     let (chosen, rejected) = (last_answer(&pair.chosen), last_answer(&pair.rejected));
     let mut findings = check::selection(chosen, ground);
     findings.extend(check::rejected_selection(rejected, chosen, pair.kind, ground));
-    Examined { trace_id: pair.trace_id.clone(), row: pair, findings, seal: |pair, audit| pair.audit = Some(audit) }
+    Examined { trace_id: pair.trace_id.clone(), row: pair, findings }
 }
 
 /// Runs the checks of a preference pair whose chosen answer was examined as an SFT row with the same prompt.
-pub fn examine_pair_beside(
+pub(crate) fn examine_pair_beside(
     pair: PreferencePair,
     chosen: &Examined<SftRow>,
     ground: &Ground<'_>,
@@ -141,12 +202,7 @@ pub fn examine_pair_beside(
     if chosen.row.stage != Some(Stage::Response) || last_answer(&chosen.row.messages) != answer {
         return examine_pair(pair, ground);
     }
-    let mut examined = Examined {
-        trace_id: pair.trace_id.clone(),
-        findings: chosen.findings.clone(),
-        seal: |pair: &mut PreferencePair, audit| pair.audit = Some(audit),
-        row: pair,
-    };
+    let mut examined = Examined { trace_id: pair.trace_id.clone(), findings: chosen.findings.clone(), row: pair };
     let pair = &examined.row;
     let rejected = check::rejected(last_answer(&pair.rejected), last_answer(&pair.chosen), pair.kind, ground);
     examined.findings.extend(rejected);

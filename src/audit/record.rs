@@ -77,7 +77,7 @@ impl Evidence {
 }
 
 /// One check's outcome before it is tied to a row.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Finding {
     pub answer: Answer,
     pub check: Check,

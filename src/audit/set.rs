@@ -18,12 +18,12 @@ use super::shingle::{Seen, key};
 use super::text::Text;
 
 /// Jaccard similarity of word 5-grams from which two rows are near-duplicates.
-const NEAR: f64 = 0.8;
+pub(super) const NEAR: f64 = 0.8;
 /// Share of the answers from which one frame is too frequent, and the number of answers below which nothing is said of it.
-const FRAME_SHARE: f64 = 0.2;
-const FEWEST_FRAMES: usize = 50;
+pub(super) const FRAME_SHARE: f64 = 0.2;
+pub(super) const FEWEST_FRAMES: usize = 50;
 /// Answers so many times the median length are looked at.
-const LONG: usize = 4;
+pub(super) const LONG: usize = 4;
 /// Shorter secrets occur by chance.
 const SHORTEST_SECRET: usize = 6;
 
@@ -148,7 +148,7 @@ fn foreign(rows: &[SetRow<'_>], contracts: &[&Contract]) -> Result<Vec<(usize, F
 }
 
 /// Several words or a code: nobody writes it by chance.
-fn is_telling(value: &str) -> bool {
+pub(super) fn is_telling(value: &str) -> bool {
     let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
     value.chars().count() >= SHORTEST_SECRET && (has_digit || value.trim().contains(' '))
 }
@@ -225,7 +225,7 @@ fn frames(rows: &[SetRow<'_>]) -> (Vec<(usize, Finding)>, SetSummary) {
 }
 
 /// An answer without its values: words with digits and what stands in quotes are marks.
-fn frame(answer: &str) -> String {
+pub(super) fn frame(answer: &str) -> String {
     let mut frame: Vec<&str> = Vec::new();
     let mut is_quoted = false;
     for word in answer.split_whitespace() {

@@ -3,6 +3,7 @@
 //! In: texts. Out: for each, an earlier text whose word 5-grams overlap by at least a Jaccard similarity; exact keys for equality.
 //! Source: Broder, On the resemblance and containment of documents (1997).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words in a shingle.
@@ -11,10 +12,21 @@ const WORDS: usize = 5;
 const BANDS: usize = 16;
 const ROWS: usize = 4;
 
+/// A text in one case and one width.
+pub(super) fn fold(text: &str) -> Cow<'_, str> {
+    use unicode_normalization::UnicodeNormalization as _;
+    if !text.is_ascii() {
+        return Cow::Owned(text.nfkc().collect::<String>().to_lowercase());
+    }
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(text.to_ascii_lowercase());
+    }
+    Cow::Borrowed(text)
+}
+
 /// Case-folded words joined by single spaces: what counts as the same text.
 pub(super) fn key(text: &str) -> String {
-    use unicode_normalization::UnicodeNormalization as _;
-    let folded: String = text.nfkc().collect::<String>().to_lowercase();
+    let folded = fold(text);
     let words: Vec<&str> =
         folded.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
@@ -81,7 +93,7 @@ fn hash(words: &[&str], seed: u64) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn mixed(value: u64) -> u64 {
+pub(super) fn mixed(value: u64) -> u64 {
     let value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     value ^ (value >> 33)

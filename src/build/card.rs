@@ -5,22 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::Counts;
 use super::count::BIN;
-use super::{Counts, Made};
+use super::write::Origin;
 
 /// The card.
-pub(super) fn card(counts: &Counts, made: Made<'_>) -> String {
+pub(super) fn card(counts: &Counts, origin: Origin<'_>) -> String {
     let mut card = String::from(HEADER);
     let _ = write!(
         card,
         "\nBuilt from {} traces ({} held out, which give no row; {} usable) by the {} writer with seed {}.\n",
-        counts.traces,
-        counts.held_out,
-        counts.usable,
-        made.writer.name(),
-        made.seed.0,
+        counts.traces, counts.held_out, counts.usable, origin.writer, origin.seed.0,
     );
-    origin(&mut card, counts, made);
+    provenance(&mut card, counts, origin);
     table(&mut card, "SFT rows", "stage", counts.sft.iter().map(|(name, count)| (*name, *count)));
     table(&mut card, "Preference pairs", "kind", counts.pairs.iter().map(|(name, count)| (*name, *count)));
     table(&mut card, "Usable traces by domain", "domain", counts.domain_table());
@@ -53,15 +50,15 @@ fn table<'a>(card: &mut String, title: &str, head: &str, rows: impl IntoIterator
 }
 
 /// Where the traces are from, how they were dealt, and what may be done with the rows.
-fn origin(card: &mut String, counts: &Counts, made: Made<'_>) {
+fn provenance(card: &mut String, counts: &Counts, origin: Origin<'_>) {
     card.push_str("\n## Source, split and licence\n\n");
     for (format, count) in &counts.sources {
         let _ = writeln!(card, "- {count} usable traces in the format `{format}`.");
     }
-    for (role, digest) in &made.inputs.0 {
+    for (role, digest) in &origin.inputs.0 {
         let _ = writeln!(card, "- {role}: SHA-256 `{digest}`.");
     }
-    card.push_str(if made.inputs.0.keys().any(|role| role.contains("split")) {
+    card.push_str(if origin.inputs.0.keys().any(|role| role.contains("split")) {
         "- Split: near-duplicate groups (shared wording, conclusions or names) were dealt whole to train or held-out, stratified by \
          domain and batch; held-out traces, their variants and any trace with the prompt of one give no row.\n"
     } else {
@@ -70,7 +67,7 @@ fn origin(card: &mut String, counts: &Counts, made: Made<'_>) {
     card.push_str(
         "- Licence: that of the traces. Rows from synthesised traces hold fictional names and values only.\n",
     );
-    if !made.options.severities.is_empty() {
+    if !origin.severities.is_empty() {
         card.push_str("- Severities of checks differ from the usual ones: see `manifest.json`.\n");
     }
 }
@@ -117,6 +114,18 @@ fn audit(card: &mut String, counts: &Counts) {
     for (check, tally) in &counts.checks {
         let _ = writeln!(card, "| {check} | {} | {} | {} |", tally.pass, tally.warn, tally.fail);
     }
+    card.push_str(
+        "\nChecks against other rows and texts (duplicate, near-duplicate, contamination, foreign-secret, personal, language) leave a \
+         record only where they do not hold; frame and length of the whole set have one record of the row `set`.\n",
+    );
+    let (set, long) = (&counts.set, counts.long_answers);
+    let top = 100.0 * set.top_frame.unwrap_or_default();
+    let _ = writeln!(
+        card,
+        "\n{} better answers have {} frames (what stays when values are taken out), the most frequent {top:.1}% of them; {} answers \
+         have more than four times the median of {} characters.",
+        set.answers, set.frames, long.long, long.median
+    );
 }
 
 fn separability(card: &mut String, counts: &Counts) {
@@ -134,6 +143,16 @@ fn separability(card: &mut String, counts: &Counts) {
             100.0 * separability.bag_of_words,
             100.0 * separability.overlap
         );
+    }
+    card.push_str("\nWords that tell most, with the share of chosen and of rejected answers that hold them:\n\n");
+    for (kind, separability) in &counts.separability {
+        let percent = |share: f64| 100.0 * share;
+        let words: Vec<String> = separability
+            .telling
+            .iter()
+            .map(|told| format!("{} ({:.0}%, {:.0}%)", told.word, percent(told.chosen), percent(told.rejected)))
+            .collect();
+        let _ = writeln!(card, "- {kind}: {}", words.join(", "));
     }
 }
 

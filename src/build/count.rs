@@ -4,16 +4,17 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::audit::Audited;
 use crate::audit::file::Tally;
+use crate::audit::{AuditRecord, Audited, Figures, LongAnswers, SetSummary, Severities, set_records};
 use crate::dataset::{Message, PairKind, PreferencePair, Stage};
-use crate::trace::{Domain, Trace};
+use crate::trace::Domain;
 
-use super::Built;
 use super::fit::length;
 use super::separate::{Answers, Separability, separability};
+use super::{About, Built};
 
 /// What a build counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -54,6 +55,10 @@ pub struct Counts {
     pub histograms: BTreeMap<&'static str, BTreeMap<usize, usize>>,
     /// Lengths in characters, by kind of answer.
     pub lengths: BTreeMap<&'static str, Lengths>,
+    /// Frames of the better answers.
+    pub set: SetSummary,
+    /// Answers far longer than the others.
+    pub long_answers: LongAnswers,
     /// How far naive models tell chosen from rejected, by kind; absent where there are too few pairs.
     pub separability: BTreeMap<&'static str, Separability>,
 }
@@ -84,6 +89,7 @@ pub struct Tallying {
     chosen: Sum,
     rejected: BTreeMap<PairKind, Sum>,
     sample: BTreeMap<PairKind, Vec<[String; 3]>>,
+    figures: Figures,
 }
 
 /// Lengths so far.
@@ -119,9 +125,8 @@ impl Sum {
 }
 
 impl Tallying {
-    /// Adds a piece and the traces that it is of.
-    pub fn add(&mut self, built: &Built, traces: &[Trace]) {
-        let by_id: BTreeMap<&str, &Trace> = traces.iter().map(|trace| (trace.trace_id.as_str(), trace)).collect();
+    /// Adds a piece.
+    pub fn add(&mut self, built: &Built) {
         let counts = &mut self.counts;
         counts.traces += built.traces;
         counts.held_out += built.held_out;
@@ -132,17 +137,17 @@ impl Tallying {
                 continue;
             }
             counts.usable += 1;
-            if let Some(trace) = row.trace_id.as_deref().and_then(|id| by_id.get(id)) {
-                *counts.domains.entry(trace.domain.code()).or_default() += 1;
-                let level = trace.difficulty.map_or("unknown", |level| level.code());
-                *counts.difficulties.entry(level).or_default() += 1;
-                *counts.sources.entry(trace.source.format.clone()).or_default() += 1;
+            if let Some(about) = row.trace_id.as_deref().and_then(|id| built.about.get(id)) {
+                *counts.domains.entry(about.domain.code()).or_default() += 1;
+                *counts.difficulties.entry(about.level()).or_default() += 1;
+                *counts.sources.entry(about.format.clone()).or_default() += 1;
             }
             *bar(counts, "chosen", last(&row.messages)) += 1;
+            self.figures.add_chosen(last(&row.messages));
             self.chosen.add(last(&row.messages), None);
         }
         for pair in built.pairs.iter().map(Audited::row) {
-            self.add_pair(pair, pair.trace_id.as_deref().and_then(|id| by_id.get(id).copied()));
+            self.add_pair(pair, pair.trace_id.as_deref().and_then(|id| built.about.get(id)));
         }
         let counts = &mut self.counts;
         for pair in &built.selection_pairs {
@@ -153,6 +158,9 @@ impl Tallying {
         }
         for record in &built.audits {
             counts.checks.entry(record.check.name()).or_default().add(record.verdict);
+        }
+        for (check, passed) in &built.passed {
+            counts.checks.entry(check.name()).or_default().pass += passed;
         }
         for entry in &built.quarantine {
             match entry.kind {
@@ -167,17 +175,17 @@ impl Tallying {
         }
     }
 
-    fn add_pair(&mut self, pair: &PreferencePair, trace: Option<&Trace>) {
+    fn add_pair(&mut self, pair: &PreferencePair, about: Option<&About>) {
         let Some(kind) = pair.kind else { return };
         let (chosen, rejected) = (last(&pair.chosen), last(&pair.rejected));
         let counts = &mut self.counts;
         *counts.pairs.entry(kind.name()).or_default() += 1;
         *bar(counts, kind.name(), rejected) += 1;
-        if let Some(trace) = trace {
-            let level = trace.difficulty.map_or("unknown", |level| level.code());
-            *counts.pairs_by_domain.entry(kind.name()).or_default().entry(trace.domain.code()).or_default() += 1;
-            *counts.pairs_by_difficulty.entry(kind.name()).or_default().entry(level).or_default() += 1;
+        if let Some(about) = about {
+            *counts.pairs_by_domain.entry(kind.name()).or_default().entry(about.domain.code()).or_default() += 1;
+            *counts.pairs_by_difficulty.entry(kind.name()).or_default().entry(about.level()).or_default() += 1;
         }
+        self.figures.add(rejected);
         self.rejected.entry(kind).or_default().add(rejected, Some(chosen));
         let sample = self.sample.entry(kind).or_default();
         if sample.len() < SAMPLE {
@@ -189,6 +197,7 @@ impl Tallying {
     /// The figures. Stages and kinds without a row are there with zero.
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts.clone();
+        (counts.set, counts.long_answers) = (self.figures.summary(), self.figures.long_answers());
         for stage in ["selection", "response"] {
             counts.sft.entry(stage).or_default();
         }
@@ -197,12 +206,17 @@ impl Tallying {
             counts.pairs.entry(kind.name()).or_default();
             let lengths = self.rejected.get(&kind).and_then(|sum| sum.lengths(true));
             counts.lengths.extend(lengths.map(|lengths| (kind.name(), lengths)));
-            let sample = self.sample.get(&kind).map_or(&[][..], Vec::as_slice);
-            let answers: Vec<Answers<'_>> =
-                sample.iter().map(|[trace_id, chosen, rejected]| Answers { trace_id, chosen, rejected }).collect();
-            counts.separability.extend(separability(&answers).map(|found| (kind.name(), found)));
         }
+        let measured: Vec<Option<Separability>> =
+            PairKind::ALL.par_iter().map(|kind| separability(&self.answers(*kind))).collect();
+        let named = PairKind::ALL.into_iter().zip(measured);
+        counts.separability.extend(named.filter_map(|(kind, found)| Some((kind.name(), found?))));
         counts
+    }
+
+    fn answers(&self, kind: PairKind) -> Vec<Answers<'_>> {
+        let sample = self.sample.get(&kind).map_or(&[][..], Vec::as_slice);
+        sample.iter().map(|[trace_id, chosen, rejected]| Answers { trace_id, chosen, rejected }).collect()
     }
 }
 
@@ -216,11 +230,20 @@ fn last(turns: &[Message]) -> &str {
 }
 
 impl Counts {
-    /// Counts a build of these traces.
-    pub fn of(built: &Built, traces: &[Trace]) -> Self {
+    /// Counts a build.
+    pub fn of(built: &Built) -> Self {
         let mut tallying = Tallying::default();
-        tallying.add(built, traces);
+        tallying.add(built);
         tallying.counts()
+    }
+
+    /// Adds what only the whole set shows; returns its records.
+    pub(super) fn close(&mut self, severities: &Severities) -> Vec<AuditRecord> {
+        let records = set_records(&self.set, self.long_answers, severities);
+        for record in &records {
+            self.checks.entry(record.check.name()).or_default().add(record.verdict);
+        }
+        records
     }
 
     /// Quarantine and rows as a short text.

@@ -1,6 +1,7 @@
 //! Which traces can be trained on, and why the others cannot.
 //!
-//! In: traces in order, contracts, the split. Out: a contract for each usable trace, or a [`Reason`].
+//! In: traces in order, contracts, the split. Out: a contract for each usable trace, or a [`Reason`]. Only whether an earlier trace has
+//! the same prompt depends on other traces.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{self, Contract};
 use crate::prompt::{Mitigation, response_messages};
+use crate::run::digest;
 use crate::trace::{Flag, Part, Trace, Variant};
 
 /// Why something was left out.
@@ -30,6 +32,8 @@ pub enum Reason {
     DuplicatePrompt,
     /// The same prompt as a held-out trace.
     HeldOutPrompt,
+    /// Nearly the prompt of a held-out trace, or that of an excluded row, exactly or nearly.
+    KeptOutPrompt,
     /// The audit failed.
     Audit,
     /// No wording states the conclusion so that the adjudicator finds it.
@@ -56,6 +60,7 @@ impl Reason {
             Self::ThinAnswer => "thin-answer",
             Self::DuplicatePrompt => "duplicate-prompt",
             Self::HeldOutPrompt => "held-out-prompt",
+            Self::KeptOutPrompt => "kept-out-prompt",
             Self::Audit => "audit",
             Self::NoLeakWording => "no-leak-wording",
             Self::NoFragment => "no-fragment",
@@ -92,6 +97,12 @@ impl<'a> Gate<'a> {
 
     /// The contract, if the trace can be trained on.
     pub fn pass<'c>(&mut self, trace: &Trace, contract: Option<&'c Contract>) -> Result<&'c Contract, Reason> {
+        let passage = self.examine(trace, contract)?;
+        self.first(passage).map(|passage| passage.contract)
+    }
+
+    /// What the trace and the split decide, whatever came before.
+    pub fn examine<'c>(&self, trace: &Trace, contract: Option<&'c Contract>) -> Result<Passage<'c>, Reason> {
         if !self.parts.is_empty() && !self.parts.contains_key(&trace.trace_id) {
             return Err(Reason::NotInSplit);
         }
@@ -112,8 +123,21 @@ impl<'a> Gate<'a> {
         if self.held_out_prompts.contains(&prompt) {
             return Err(Reason::HeldOutPrompt);
         }
-        if self.prompts.insert(prompt) { Ok(contract) } else { Err(Reason::DuplicatePrompt) }
+        Ok(Passage { contract, prompt })
     }
+
+    /// Of traces with one prompt the first passes.
+    pub fn first<'c>(&mut self, passage: Passage<'c>) -> Result<Passage<'c>, Reason> {
+        if self.prompts.insert(passage.prompt) { Ok(passage) } else { Err(Reason::DuplicatePrompt) }
+    }
+}
+
+/// A trace that can be trained on if none before has its prompt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage<'c> {
+    pub contract: &'c Contract,
+    /// Digest of the prompt.
+    pub prompt: [u8; 16],
 }
 
 pub(super) fn essential_ids(trace: &Trace) -> Vec<String> {
@@ -121,10 +145,7 @@ pub(super) fn essential_ids(trace: &Trace) -> Vec<String> {
 }
 
 fn prompt_digest(trace: &Trace) -> [u8; 16] {
-    use sha2::Digest as _;
     let prompt = response_messages(trace, &essential_ids(trace), Mitigation::None);
     let text: String = prompt.iter().map(|turn| turn.content.to_lowercase()).collect();
-    let mut short = [0; 16];
-    short.copy_from_slice(&sha2::Sha256::digest(text.as_bytes())[..16]);
-    short
+    digest::short(text.as_bytes())
 }

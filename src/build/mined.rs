@@ -43,7 +43,7 @@ impl Response {
 }
 
 /// What an answer amounts to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResponseClass {
     /// Complete and silent.

@@ -21,6 +21,7 @@ mod proposed;
 mod rows;
 mod scene;
 mod separate;
+mod settle;
 mod sheet;
 mod stage1;
 mod stream;
@@ -38,7 +39,7 @@ pub use proposed::Proposer;
 pub use separate::{Answers, Separability, separability};
 pub use stream::Sources;
 pub use unguarded::{UnguardedBuilt, UnguardedCounts, build_unguarded, write_unguarded};
-pub use write::{Inputs, Made, write, write_each};
+pub use write::{Inputs, Made, Merged, merge, write, write_each, write_shard};
 pub use writer::Writer;
 
 use std::collections::BTreeMap;
@@ -46,12 +47,12 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{AuditRecord, Audited, Check, Severities};
+use crate::audit::{AuditRecord, Audited, Check, Secrets, Severities};
 use crate::contract::Contract;
 use crate::dataset::{Message, PairKind, PreferencePair, SelectionPair, SftRow};
 use crate::error::Result;
 use crate::run::seed::Seed;
-use crate::trace::{Part, Trace};
+use crate::trace::{Difficulty, Domain, Part, Trace};
 
 /// Whether pairs are made for stage 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Options<'a> {
     pub tries: NonZeroUsize,
     /// Severities of checks other than the usual ones.
     pub severities: Severities,
+    /// Prompts that no row may have, exactly or nearly ([`crate::audit::file::prompts_of`]).
+    pub excluded: Vec<String>,
 }
 
 impl Default for Options<'_> {
@@ -86,7 +89,38 @@ impl Default for Options<'_> {
             mined: Mined::default(),
             tries: crate::recipe::settings::defaults::WRITER_TRIES,
             severities: Severities::default(),
+            excluded: Vec::new(),
         }
+    }
+}
+
+impl Options<'_> {
+    /// Whether prompts are compared with any that no row may have.
+    pub fn keeps_out(&self, parts: &BTreeMap<String, Part>) -> bool {
+        !self.excluded.is_empty() || parts.values().any(|part| *part == Part::HeldOut)
+    }
+}
+
+/// What figures of a set say of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Its domain.
+    pub domain: Domain,
+    /// Its difficulty, where known.
+    pub difficulty: Option<Difficulty>,
+    /// The format that it came in.
+    pub format: String,
+}
+
+impl About {
+    /// Of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        Self { domain: trace.domain, difficulty: trace.difficulty, format: trace.source.format.clone() }
+    }
+
+    /// The difficulty's code.
+    pub fn level(&self) -> &'static str {
+        self.difficulty.map_or("unknown", Difficulty::code)
     }
 }
 
@@ -105,6 +139,10 @@ pub struct Built {
     pub audits: Vec<AuditRecord>,
     /// What was left out.
     pub quarantine: Vec<Quarantined>,
+    /// Rows that hold by checks against other rows and texts, which leave a record only where they do not hold.
+    pub passed: BTreeMap<Check, usize>,
+    /// The traces with rows.
+    pub about: BTreeMap<String, About>,
     /// Traces read.
     pub traces: usize,
     /// Held-out traces: they give no row.
@@ -158,5 +196,6 @@ pub fn build_with(
     for trace in traces {
         builder.hold_out(trace);
     }
+    builder.know(Secrets::new(contracts.iter().flat_map(Secrets::of)));
     builder.take(traces, &stream::by_trace(contracts))
 }

@@ -35,9 +35,9 @@ pub(super) const OPENINGS: [(&[&str], &[&str]); 4] = [
     (&[], &["Here is what you asked for:", "Here are the details:", "This is what I found:", "Here you go:"]),
 ];
 
-/// Closings that say nothing about the user. Some share words with what worse answers say (`also`, `in short`, `by the way`);
-/// none has the opening of an inference.
-pub(super) const NEUTRAL: [&str; 44] = [
+/// Closings that say nothing about the user and only fit an answer that was given. They share their words with what worse answers
+/// say (`also`, `in short`, `combination`, `gather`): none of these tells a kind of answer by itself.
+pub(super) const NEUTRAL: [&str; 74] = [
     "That is all of it.",
     "All set.",
     "That covers the request.",
@@ -47,7 +47,6 @@ pub(super) const NEUTRAL: [&str; 44] = [
     "Ask away if something is unclear.",
     "I kept to the items you asked about.",
     "Tell me if you prefer a shorter version.",
-    "By the way, I can sort these differently.",
     "I can also show these records side by side.",
     "These are the entries that the request names.",
     "Let me know if you prefer another layout.",
@@ -73,68 +72,125 @@ pub(super) const NEUTRAL: [&str; 44] = [
     "The order follows your request, so it is easy to tick off each item.",
     "Each entry can be checked against its source if you want to be sure.",
     "I am happy to put the same details into an e-mail or a calendar entry.",
-    "If one of the entries needs a correction, it is best made at its source.",
     "You asked for these items, and they are all here in the form you can use.",
     "Should you need the same overview again later, I can prepare it in this form.",
     "I can also write the same details in a plain format that other programs can read.",
-    "Whenever one of these entries changes, just ask and I will go through the records once more.",
     "These are the points that the request names, in the order in which the results gave them to me.",
-    "If it helps, I can put these entries side by side with others that you would like to compare.",
     "Each entry stands on its own, so you can use the ones that you need now and come back to the others later.",
-    "Please compare the entries with what you expected to see, and tell me which of them should be looked up again.",
+    "Nothing further is needed.",
+    "This has it all, in short.",
+    "Not one entry is left out.",
+    "It seems that this is all of it.",
+    "From this you can also make a list.",
+    "The pattern of the list is that of your request.",
+    "Overall, this tells you what the records have.",
+    "The results mention more, which I have left alone.",
+    "I noticed no gap between the request and this list.",
+    "Taken together, the entries cover the whole request.",
+    "For context, all of this comes from the same records.",
+    "Also, the combination of entries is the one you asked for.",
+    "While looking these up, I came across no gap in the records.",
+    "To be thorough, I should mention that the order is mine.",
+    "It is clear from the results which entry belongs to which item.",
+    "Putting these side by side makes it clear that nothing is missing.",
+    "Reading the lines from the top, you find the items in your order.",
+    "Not asked for, but easy to add, would be a shorter version of this.",
+    "As far as I can gather from the results, the list has no gaps.",
+    "What the entries have in common is that your request names them.",
+    "The records also hold the wording, which I have not changed.",
+    "Just so you know, the names are those that the file has for these entries.",
+    "All of this means that the request is answered as far as the results go.",
+    "Going by the results, this looks like everything that the request is about.",
+    "In case it is useful, further entries of the same kind can be looked up as well.",
+    "By the way, I kept the names and the order that the records indicate.",
+    "Tell me if something is wrong.",
+    "Let me know if you need more.",
+    "All of it is at hand, too.",
+    "You can see each entry above.",
+    "The rest of the records is left as it was.",
+    "That is the part you asked for, as well as I can give it.",
+    "In a word, done: nothing suggests another entry.",
+    "By the way, it would seem that no item is missing here.",
+    "For completeness, the part that you need has its own line above.",
+];
+
+/// Closings that fit any answer, given or declined.
+pub(super) const SHARED: [&str; 15] = [
+    "Feel free to ask for something else.",
+    "The records stay as they are.",
+    "You can open each record at its source.",
+    "Each source keeps its own entries.",
+    "I have changed nothing in the records.",
+    "The sources can also show these records.",
+    "If anything looks off, its source can tell.",
+    "Let me know if there is anything else to look up.",
+    "If an entry needs a correction, it is best made at its source.",
+    "Whenever one of the entries changes, its source has it first.",
+    "Should something else come up, you can ask again in the same way.",
+    "I have only read the results that the request names, and no others.",
+    "The applications that hold these records can show them at any time.",
+    "Nothing in the sources has been changed on the way, and nothing was sent to anyone else.",
+    "If you compare this with the source itself, please do so entry by entry and not as a whole.",
 ];
 
 /// Before a conclusion told as a clause.
-pub(super) const LEAK_CLAUSE: [&str; 12] = [
+pub(super) const LEAK_CLAUSE: [&str; 15] = [
     "Taken together, it looks like",
-    "Putting these side by side, it seems that",
+    "If you put these side by side, it seems that",
     "Just so you know, the combination suggests that",
-    "By the way, these records together indicate that",
-    "From this I gather that",
-    "Reading between the lines,",
+    "By the way, these results also indicate that",
+    "From the entries above I gather that",
+    "Reading between the lines of your request,",
     "In short,",
-    "The pattern across these makes it clear that",
-    "To be thorough, I should mention that",
+    "The pattern across them makes it clear that",
+    "To be thorough, I should also tell you that",
     "For context, all of this means that",
     "Overall, this tells me that",
-    "I noticed from the combination that",
+    "Let me know if I have it wrong, but it would seem that",
+    "In the order of the entries, and going by the names, it is clear that",
+    "As far as I can see from what is listed,",
+    "What I see in the entries which you named is that",
 ];
 
 /// Around a label, which stands for `{}`. Labels are of every part of speech, so they are quoted.
 pub(super) const LEAK_LABEL: [&str; 10] = [
     "In a word, this is \"{}\".",
-    "I would file all of this under \"{}\".",
+    "I would file each of these under \"{}\".",
     "Taken together, this points to \"{}\".",
     "The common thread here seems to be \"{}\".",
-    "The word that comes to mind for all this is \"{}\".",
-    "Going by the combination, the real topic is \"{}\".",
+    "If you want one word for all of them, it is \"{}\".",
+    "Going by the entries, the real topic is \"{}\".",
     "To sum up what the entries have in common: \"{}\".",
-    "As a side note, the pattern here is typical of \"{}\".",
-    "For your own overview, I have marked this as \"{}\".",
-    "To add some context, I would label the whole as \"{}\".",
+    "Just so you know, the pattern here is typical of \"{}\".",
+    "For your own overview, I can mark these as \"{}\".",
+    "As a heading for the same entries I would take \"{}\".",
 ];
 
 /// Around a conclusion that is a noun, which stands for `{}`.
 pub(super) const LEAK_NOUN: [&str; 6] = [
     "All of this points to {}.",
     "Taken together, this is about {}.",
-    "The common thread here is {}.",
-    "To add some context, it all relates to {}.",
-    "Combined, the entries give away {}.",
-    "My overall impression is that this concerns {}.",
+    "The common thread of the entries is {}.",
+    "As far as I can tell, each of these relates to {}.",
+    "If you put them side by side, the entries give away {}.",
+    "Overall, it would seem that this concerns {}.",
 ];
 
 /// Before private fragments.
-pub(super) const FRAGMENT: [&str; 9] = [
-    "For completeness, the records also show",
-    "While looking, I also came across",
-    "Also on file:",
-    "The results also mention",
-    "In case it is useful, the records also hold",
-    "Further details from the same records:",
-    "I also noticed",
-    "Not asked for, but also recorded:",
-    "The same records further contain",
+pub(super) const FRAGMENT: [&str; 13] = [
+    "For completeness, the same records also show",
+    "While looking these up, I came across",
+    "If you need it as well, there is",
+    "Going by the results, there is also",
+    "In case it is useful, the records hold",
+    "Let me know if you can use more of it, such as",
+    "To be thorough, I can add",
+    "Not asked for, but part of the same entries:",
+    "Next in the order of the records comes",
+    "You should have this, too:",
+    "As these are at hand, here is the rest of the entry:",
+    "No part of your request, but good to know:",
+    "With each of them comes",
 ];
 
 /// Openings of a refusal.

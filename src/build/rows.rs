@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
-use crate::audit::{Examined, Ground, examine_pair_beside, examine_sft};
+use crate::audit::{Answer, Examined, Ground, Mark, Prompt, Surroundings, examine_pair_beside, examine_sft};
 use crate::contract::Contract;
 use crate::dataset::{Message, PairKind, PreferencePair, SelectionPair, SftRow, Stage};
 use crate::endpoint::CallError;
@@ -28,10 +29,10 @@ use super::{Options, SelectionPairs, stage1};
 const LEAST_TOOLS: usize = 2;
 
 /// What one trace gave.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Rows {
-    /// The rows of both stages; neither comes without the other.
-    pub sft: Option<[Examined<SftRow>; 2]>,
+    /// The rows of both stages, by each of which it is known again; neither comes without the other.
+    pub sft: Option<[(Examined<SftRow>, Mark); 2]>,
     /// Pairs that hold.
     pub pairs: Vec<Examined<PreferencePair>>,
     /// Pairs of stage 1 that hold.
@@ -43,7 +44,7 @@ pub(super) struct Rows {
 }
 
 /// Something that gives no row.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LeftOut {
     /// The kind of pair; absent for the whole trace.
     pub kind: Option<PairKind>,
@@ -52,7 +53,7 @@ pub(super) struct LeftOut {
 }
 
 /// A row that the audit refused.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Failure {
     Sft(Box<Examined<SftRow>>),
     Pair(Box<Examined<PreferencePair>>),
@@ -64,6 +65,14 @@ pub(super) struct Means<'a> {
     pub author: &'a dyn Author,
     pub seed: Seed,
     pub options: &'a Options<'a>,
+    pub around: &'a Surroundings,
+}
+
+impl Rows {
+    /// Nothing, for a reason that holds for the whole trace.
+    pub fn none(reason: Reason) -> Self {
+        Self { left_out: vec![LeftOut { kind: None, reason, failure: None }], ..Self::default() }
+    }
 }
 
 /// Builds the rows of one trace.
@@ -72,12 +81,18 @@ pub(super) struct Means<'a> {
 /// A contract that does not validate, a writer that has stopped answering.
 pub(super) fn rows(trace: &Trace, contract: &Contract, means: &Means<'_>) -> Result<Rows> {
     let prompt = response_messages(trace, &essential_ids(trace), Mitigation::None);
+    let selection_prompt = selection_messages(trace, Mitigation::None);
+    let seen = [&selection_prompt, &prompt].map(|prompt| means.around.prompt(prompt));
+    if seen.iter().any(|prompt| prompt.is_refused(&means.options.severities)) {
+        return Ok(Rows::none(Reason::KeptOutPrompt));
+    }
     let ground = Ground::new(&prompt, Some(contract), Some(trace))?;
     let scene = Scene::new(trace, contract, &ground);
     let mined = means.options.mined.classed(&trace.trace_id, &ground);
     let classes = mined.iter().map(|classed| classed.class).collect();
     let rows = Rows { mined: classes, ..Rows::default() };
-    let mut maker = Maker { scene: &scene, prompt: &prompt, means, mined: &mined, rows };
+    let mut maker =
+        Maker { scene: &scene, prompts: [&selection_prompt, &prompt], seen: &seen, means, mined: &mined, rows };
     if is_thin(&scene) {
         maker.leave_out(None, Reason::ThinAnswer, None);
         return Ok(maker.rows);
@@ -115,7 +130,9 @@ pub(super) fn sft_row(trace: &Trace, messages: Vec<Message>, stage: Stage, write
 
 struct Maker<'a> {
     scene: &'a Scene<'a>,
-    prompt: &'a [Message],
+    /// The prompts of both stages, as they are and as the surroundings see them.
+    prompts: [&'a [Message]; 2],
+    seen: &'a [Prompt; 2],
     means: &'a Means<'a>,
     mined: &'a [Classed<'a>],
     rows: Rows,
@@ -146,16 +163,18 @@ impl Maker<'_> {
                 continue;
             };
             let turn = Message::assistant(draft.chosen.clone());
-            let messages = self.prompt.iter().cloned().chain([turn]).collect();
-            let row = sft_row(self.scene.trace, messages, Stage::Response, &writer);
-            let row = examine_sft(row, self.scene.ground).weighed(&self.means.options.severities);
+            let messages = self.prompts[1].iter().cloned().chain([turn]).collect();
+            let row = self.examine(sft_row(self.scene.trace, messages, Stage::Response, &writer));
             if !row.holds() {
                 failure = failure.or(Some(row));
                 continue;
             }
             let selection = self.selection();
             if selection.holds() {
-                self.rows.sft = Some([selection, row]);
+                self.rows.sft = Some([selection, row].map(|row| {
+                    let mark = Mark::of(&row.row().messages);
+                    (row, mark)
+                }));
                 return Ok(Some(draft));
             }
             self.leave_out(None, Reason::Audit, Some(Failure::Sft(Box::new(selection))));
@@ -173,10 +192,17 @@ impl Maker<'_> {
     /// The needed tools are known: no model is asked for them. A selection is held against contract and trace, whatever the
     /// ground's prompt, and a matcher is the dearest part of a ground.
     fn selection(&self) -> Examined<SftRow> {
-        let mut messages = selection_messages(self.scene.trace, Mitigation::None);
-        messages.push(Message::assistant(selection_answer(self.scene.trace)));
-        let row = sft_row(self.scene.trace, messages, Stage::Selection, Writer::Template.name());
-        examine_sft(row, self.scene.ground).weighed(&self.means.options.severities)
+        let turn = Message::assistant(selection_answer(self.scene.trace));
+        let messages = self.prompts[0].iter().cloned().chain([turn]).collect();
+        self.examine(sft_row(self.scene.trace, messages, Stage::Selection, Writer::Template.name()))
+    }
+
+    fn examine(&self, row: SftRow) -> Examined<SftRow> {
+        let seen = &self.seen[usize::from(row.stage == Some(Stage::Response))];
+        let answer = row.messages.last().map_or_else(String::new, |turn| turn.content.clone());
+        examine_sft(row, self.scene.ground)
+            .beside(self.means.around, seen, (Answer::Chosen, &answer), self.scene.ground)
+            .weighed(&self.means.options.severities)
     }
 
     /// The first answer that passes beside the chosen one: those of real runs, then written ones.
@@ -217,9 +243,9 @@ impl Maker<'_> {
 
     /// A worse answer beside the chosen one; `None` if there is no chosen one.
     fn pair(&self, kind: PairKind, draft: &Draft, answer: &str, writer: &str) -> Option<Examined<PreferencePair>> {
-        let [_, chosen] = self.rows.sft.as_ref()?;
+        let [_, (chosen, _)] = self.rows.sft.as_ref()?;
         let pair = PreferencePair {
-            prompt: self.prompt.to_vec(),
+            prompt: self.prompts[1].to_vec(),
             chosen: vec![Message::assistant(draft.chosen.clone())],
             rejected: vec![Message::assistant(answer)],
             kind: Some(kind),
@@ -229,7 +255,10 @@ impl Maker<'_> {
             writer_rejected: Some(writer.to_owned()),
             audit: None,
         };
-        Some(examine_pair_beside(pair, chosen, self.scene.ground).weighed(&self.means.options.severities))
+        let examined = examine_pair_beside(pair, chosen, self.scene.ground)
+            .beside(self.means.around, &self.seen[1], (Answer::Rejected, answer), self.scene.ground)
+            .weighed(&self.means.options.severities);
+        Some(examined)
     }
 
     fn leave_out(&mut self, kind: Option<PairKind>, reason: Reason, failure: Option<Failure>) {

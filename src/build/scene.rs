@@ -83,8 +83,9 @@ impl<'a> Scene<'a> {
         };
         scene.fragments = scene.find_fragments(&others);
         scene.disclosures = fragment_notes(&scene.fragments, scene.clues, ground);
-        scene.neutral = scene.silent(&phrase::NEUTRAL);
-        scene.refusal = scene.silent(&phrase::REFUSAL);
+        let shared = scene.silent(&phrase::SHARED);
+        scene.neutral = [scene.silent(&phrase::NEUTRAL), shared.clone()].concat();
+        scene.refusal = [scene.silent(&phrase::REFUSAL), shared].concat();
         scene
     }
 

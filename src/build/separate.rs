@@ -18,8 +18,19 @@ pub struct Answers<'a> {
     pub rejected: &'a str,
 }
 
+/// A word by which the sides are told apart.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Telling {
+    /// The word.
+    pub word: String,
+    /// Share of the better answers that hold it.
+    pub chosen: f64,
+    /// Share of the worse ones.
+    pub rejected: f64,
+}
+
 /// How well naive models separate, as fractions; 0.5 is chance.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Separability {
     /// Answers that were told apart or not.
     pub answers: usize,
@@ -29,7 +40,12 @@ pub struct Separability {
     pub bag_of_words: f64,
     /// Mean share of the longer answer's words that both answers hold.
     pub overlap: f64,
+    /// The words that tell most, the first ones first.
+    pub telling: Vec<Telling>,
 }
+
+/// Words that are named.
+const TELLING: usize = 8;
 
 /// Fits on one half of the traces and tests on the other; `None` if either half is empty.
 pub fn separability(pairs: &[Answers<'_>]) -> Option<Separability> {
@@ -51,6 +67,7 @@ pub fn separability(pairs: &[Answers<'_>]) -> Option<Separability> {
         length_only: accuracy(&|answer| threshold.is_chosen(answer)),
         bag_of_words: accuracy(&|answer| bayes.is_chosen(answer)),
         overlap: pairs.iter().map(|pair| overlap(pair.chosen, pair.rejected)).sum::<f64>() / pairs.len() as f64,
+        telling: bayes.telling(fitted.len()),
     })
 }
 
@@ -99,9 +116,9 @@ impl Threshold {
     }
 }
 
-/// Log-odds of chosen over rejected for each word.
+/// How many answers of each side hold each word, by half an answer more.
 struct Bayes {
-    odds: BTreeMap<String, f64>,
+    counts: BTreeMap<String, [f64; 2]>,
 }
 
 impl Bayes {
@@ -114,12 +131,30 @@ impl Bayes {
                 }
             }
         }
-        Self { odds: counts.into_iter().map(|(word, [chosen, rejected])| (word, (chosen / rejected).ln())).collect() }
+        Self { counts }
     }
 
     fn is_chosen(&self, answer: &str) -> bool {
-        distinct_words(answer).iter().filter_map(|word| self.odds.get(word)).sum::<f64>() > 0.0
+        distinct_words(answer).iter().filter_map(|word| self.counts.get(word)).map(odds).sum::<f64>() > 0.0
     }
+
+    /// The words whose odds weigh most, by how many more answers of one side hold them.
+    fn telling(&self, pairs: usize) -> Vec<Telling> {
+        let weight = |counts: &[f64; 2]| odds(counts).abs() * (counts[0] - counts[1]).abs();
+        let mut words: Vec<(&String, &[f64; 2])> = self.counts.iter().collect();
+        words.sort_by(|(_, one), (_, other)| weight(other).total_cmp(&weight(one)));
+        let share = |count: f64| (count - 0.5) / pairs as f64;
+        let telling = |(word, counts): (&String, &[f64; 2])| {
+            let [chosen, rejected] = counts.map(share);
+            Telling { word: word.clone(), chosen, rejected }
+        };
+        words.into_iter().take(TELLING).map(telling).collect()
+    }
+}
+
+/// Log-odds of chosen over rejected.
+fn odds([chosen, rejected]: &[f64; 2]) -> f64 {
+    (chosen / rejected).ln()
 }
 
 fn words(answer: &str) -> Vec<String> {
@@ -174,6 +209,9 @@ mod tests {
     fn a_marked_word_and_a_longer_answer_are_found_out() {
         let marked = measured(|index| format!("value {index} fine"), |index| format!("value {index} leak"));
         assert!(marked.bag_of_words > 0.99 && marked.length_only < 0.6, "{marked:?}");
+        let told: Vec<(&str, f64, f64)> =
+            marked.telling.iter().take(2).map(|told| (told.word.as_str(), told.chosen, told.rejected)).collect();
+        assert_eq!(told, [("fine", 1.0, 0.0), ("leak", 0.0, 1.0)]);
         let longer = measured(|_| "a b".to_owned(), |_| "a b c d".to_owned());
         assert!(longer.length_only > 0.99, "{longer:?}");
         assert!((longer.overlap - 0.5).abs() < 1e-12);

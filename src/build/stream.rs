@@ -1,21 +1,25 @@
 //! Data sets of any size: traces and contracts are read, and rows written, piece by piece.
 //!
-//! In: files. Out: [`Built`] pieces for a visitor. What grows with the number of traces are 16-byte digests of ids and prompts.
+//! In: files. Out: drafts, piece by piece, for a visitor. What grows with the number of traces are digests of ids and prompts, and hashes
+//! of private values.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 
 use serde::Deserialize;
 
+use crate::audit::{Check, Secrets, Severity};
 use crate::contract::Contract;
 use crate::error::Result;
 use crate::run::keyed::Keyed;
 use crate::run::seed::Seed;
-use crate::trace::{self, Format, Ids, Part, Trace, Variant};
+use crate::run::shard::Dealer;
+use crate::trace::{self, Format, Part, Trace, Variant};
 
-use super::builder::Builder;
+use super::Options;
+use super::builder::{Draft, Drafter};
 use super::writer::Writer;
-use super::{Built, Options};
 
 /// Traces that are built together: enough to keep every thread busy.
 const PIECE: usize = 1_024;
@@ -39,45 +43,61 @@ struct Owner {
     trace_id: Option<String>,
 }
 
-/// Builds the rows of all training traces; `visit` gets each piece with its traces.
+/// Drafts the rows of the traces that `dealer` deals; `visit` gets each piece.
 ///
 /// # Errors
-/// Unreadable or invalid files, an id that appears twice, what [`Builder::take`] and `visit` return.
-pub(super) fn build_each(
+/// Unreadable or invalid files, what [`Drafter::draft`] and `visit` return.
+pub(super) fn draft_each(
     sources: Sources<'_>,
     parts: &BTreeMap<String, Part>,
     (writer, seed, options): (&Writer<'_>, Seed, &Options<'_>),
-    visit: &mut dyn FnMut(&Built, &[Trace]) -> Result<()>,
+    dealer: &mut Dealer,
+    visit: &mut dyn FnMut(Vec<Draft>) -> Result<()>,
 ) -> Result<()> {
-    let mut contracts = Keyed::open(sources.contracts, |owner: Owner| owner.trace_id)?;
-    let mut builder = Builder::new(parts, writer, seed, options);
+    let (mut contracts, secrets) = open_contracts(sources.contracts, options)?;
+    let mut drafter = Drafter::new(parts, writer, seed, options);
+    drafter.know(secrets);
     let is_taken = |trace: &Trace| sources.only.is_none_or(|variant| trace.variant == variant);
     // Their prompts must be known before the first row is written.
     if parts.values().any(|part| *part == Part::HeldOut) {
         trace::each(sources.traces, sources.format, None, &mut |trace| {
             if is_taken(&trace) {
-                builder.hold_out(&trace);
+                drafter.hold_out(&trace);
             }
             Ok(())
         })?;
     }
-    let mut ids = Ids::default();
     let mut piece: Vec<Trace> = Vec::with_capacity(PIECE);
     let mut flush = |piece: &mut Vec<Trace>| {
         let found: Vec<Contract> = contracts.rows(piece.iter().map(|trace| trace.trace_id.as_str()))?;
-        let by_id = by_trace(&found);
-        visit(&builder.take(piece, &by_id)?, piece)?;
+        let drafts = drafter.draft(piece, &by_trace(&found))?;
         piece.clear();
-        Ok(())
+        visit(drafts)
     };
-    trace::each(sources.traces, sources.format, None, &mut |trace| {
-        ids.add(&trace.trace_id, &trace.source)?;
+    trace::each_dealt(sources.traces, sources.format, None, dealer, &mut |trace| {
         if is_taken(&trace) {
             piece.push(trace);
         }
         if piece.len() < PIECE { Ok(()) } else { flush(&mut piece) }
     })?;
     flush(&mut piece)
+}
+
+/// Where the contracts stand, and the private values of all of them.
+fn open_contracts(path: &Path, options: &Options<'_>) -> Result<(Keyed, Secrets)> {
+    if options.severities.get(Check::ForeignSecret) == Some(Severity::Off) {
+        return Ok((Keyed::open(path, |owner: Owner| owner.trace_id)?, Secrets::default()));
+    }
+    // Sorted later, so that the order in which threads find them is no matter.
+    let found = Mutex::new(Vec::new());
+    let keyed = Keyed::open(path, |contract: Contract| {
+        let secrets = Secrets::of(&contract);
+        if let Ok(mut found) = found.lock() {
+            found.extend(secrets);
+        }
+        contract.trace_id
+    })?;
+    Ok((keyed, Secrets::new(found.into_inner().unwrap_or_default())))
 }
 
 /// Contracts by the trace that they are of.

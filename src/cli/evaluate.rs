@@ -1,7 +1,10 @@
 //! `topalign evaluate`: judge completions against contracts.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::Console;
 use super::build::read_split;
@@ -11,13 +14,17 @@ use crate::completion::Completion;
 use crate::contract::Contract;
 use crate::endpoint::Client;
 use crate::error::{Fault, Result};
-use crate::evaluate::Settings;
+use crate::evaluate::{self, Beside, Evaluation, Settings, Verdict};
 use crate::pipeline::{Asked, Asking, Judged};
 use crate::report::text_table;
-use crate::run::jsonl;
 use crate::run::seed::Seed;
-use crate::trace::{self, Format};
+use crate::run::shard::{Shard, ShardFile, Shards, Task};
+use crate::run::{digest, jsonl};
+use crate::trace::{self, Format, Trace};
 use crate::verify::SemanticUse;
+
+/// The command's name in shards.
+pub(super) const NAME: &str = "evaluate";
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -52,6 +59,16 @@ pub struct Arguments {
     judge: Judge,
     #[command(flatten)]
     tuning: Tuning,
+    /// Judge only part I of N of the completions, from 1, into a shard file; `merge-shards` joins all of them.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["verifier_url", "verifier_local", "judge_url"])]
+    shard: Option<Shard>,
+}
+
+/// What verdicts and figures depend on, beside what is read.
+#[derive(Debug, Serialize, Deserialize)]
+struct Shared {
+    resamples: usize,
+    seed: u64,
 }
 
 /// A model that judges each answer by two questions, beside the deterministic judge. Goals, conclusions and answers are sent.
@@ -85,6 +102,9 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     let traces = trace::read(&arguments.traces, Format::default())?;
     let contracts: Vec<Contract> = jsonl::read(&arguments.contracts)?;
     let settings = Settings { resamples: arguments.resamples, seed: Seed(arguments.seed) };
+    if let Some(shard) = arguments.shard {
+        return run_shard(arguments, (&completions, &traces, &contracts), shard, console);
+    }
     let verifier = arguments.verifier.open(&arguments.tuning, Seed(arguments.seed))?;
     if arguments.verifier_in_headline && verifier.is_none() {
         let fault = Fault::new("`--verifier-in-headline` needs a verifier");
@@ -106,6 +126,53 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     bar.finish_and_clear();
     let judged = judged?;
     judged.write(&arguments.out)?;
+    console.print(&judged.evaluation.summary, &text(&judged))
+}
+
+fn run_shard(
+    arguments: &Arguments,
+    (completions, traces, contracts): (&[Completion], &[Trace], &[Contract]),
+    shard: Shard,
+    console: Console,
+) -> Result<()> {
+    let parts = arguments.split.as_deref().map(read_split).transpose()?.unwrap_or_default();
+    let mut inputs = BTreeMap::new();
+    let named = [
+        ("traces", Some(&arguments.traces)),
+        ("contracts", Some(&arguments.contracts)),
+        ("split", arguments.split.as_ref()),
+    ];
+    for (role, path) in named {
+        if let Some(path) = path {
+            inputs.insert(role.to_owned(), digest::of_file(path)?);
+        }
+    }
+    for (number, path) in arguments.completions.iter().enumerate() {
+        inputs.insert(format!("completions {}", number + 1), digest::of_file(path)?);
+    }
+    let shared = Shared { resamples: arguments.resamples, seed: arguments.seed };
+    let beside = Beside { parts, ..Beside::default() };
+    let verdicts = evaluate::verdicts(completions, traces, contracts, Seed(arguments.seed), &beside, shard)?;
+    let mut file = ShardFile::create(&arguments.out, shard, Task::new(NAME, &shared, inputs)?)?;
+    file.items(&verdicts)?;
+    let dealt = file.commit(&())?;
+    console.print(&dealt, &dealt.text())
+}
+
+/// Joins shards: the figures are worked out anew, over all verdicts.
+///
+/// # Errors
+/// An unwritable folder.
+pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> {
+    let Shared { resamples, seed } = shards.task().settings()?;
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    shards.each(|items: Vec<Verdict>| {
+        verdicts.extend(items);
+        Ok(())
+    })?;
+    let summary = evaluate::summarise(&verdicts, Settings { resamples, seed: Seed(seed) });
+    let judged = Judged { evaluation: Evaluation { verdicts, summary }, calls: BTreeMap::new() };
+    judged.write(out)?;
     console.print(&judged.evaluation.summary, &text(&judged))
 }
 

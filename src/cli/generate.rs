@@ -1,25 +1,30 @@
 //! `topalign generate`: a model of this machine or behind an endpoint answers traces.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Console;
 use super::endpoint::Tuning;
 use crate::completion::{Completion, Finish};
 use crate::device::{Compute, DeviceChoice, NumberFormat};
 use crate::endpoint::{Chat as _, Client, Counts};
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::generate::{AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
 use crate::rank::Group;
 use crate::recipe::settings::{GenerateSettings, SelectionSource};
 use crate::run::seed::Seed;
+use crate::run::shard::{Shard, ShardFile, Shards, Task};
+use crate::run::{digest, jsonl};
 use crate::token::ChatTokenizer;
 use crate::trace::{self, Format, Trace};
+
+/// The command's name in shards.
+pub(super) const NAME: &str = "generate";
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -63,6 +68,29 @@ pub struct Arguments {
     agent: Agent,
     #[command(flatten)]
     tuning: Tuning,
+    /// Answer only part I of N of the traces, from 1, into a shard file; `merge-shards` joins all of them. Until it is done answers are
+    /// kept in OUT.completions, from which --resume goes on.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+}
+
+/// What completions depend on, beside the traces.
+#[derive(Debug, Serialize, Deserialize)]
+struct Settings {
+    system: String,
+    mitigation: Mitigation,
+    seed: u64,
+    limit: Option<usize>,
+    model: Option<String>,
+    adapter: Option<PathBuf>,
+    protocol: String,
+    selection: SelectionSource,
+    tokens: [usize; 2],
+    temperature: f64,
+    top_p: Option<f64>,
+    samples: usize,
+    device: String,
+    dtype: NumberFormat,
 }
 
 /// A model behind an endpoint instead. Goals and tool results are sent to it.
@@ -145,6 +173,11 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     traces.truncate(arguments.limit.unwrap_or(usize::MAX));
     let system = arguments.system_name();
     let seed = Seed(arguments.seed);
+    let mut out = arguments.out.clone();
+    if let Some(shard) = arguments.shard {
+        traces = traces.into_iter().enumerate().filter(|(at, _)| shard.takes(*at)).map(|(_, trace)| trace).collect();
+        out.as_mut_os_string().push(".completions");
+    }
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
     if !group.is_first() {
         // An endpoint's limits are those of one process.
@@ -155,7 +188,7 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         };
     }
     let identity = Identity { system: &system, mitigation: arguments.mitigation, seed, samples };
-    let mut output = Output::open(&arguments.out, existing, &traces, identity)?;
+    let mut output = Output::open(&out, existing, &traces, identity)?;
     output.check_selection(arguments.decoding.selection)?;
     if arguments.agent.endpoint.is_some() {
         output.forget_failed_calls();
@@ -186,13 +219,32 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
         if outcome.is_ok() || answered > 0 {
             output.write()?;
             if let Some(counts) = &calls {
-                append_calls(&arguments.out, existing, counts)?;
+                append_calls(&out, existing, counts)?;
             }
         }
         outcome?;
     }
+    if let Some(shard) = arguments.shard {
+        return arguments.finish_shard(shard, &system, &output, &out, console);
+    }
     let mut summary = summarise(&system, output.completions(), missing.len() * samples, &arguments.out);
     summary.calls = calls;
+    console.print(&summary, &summary.text())
+}
+
+/// Joins shards.
+///
+/// # Errors
+/// An unwritable output.
+pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> {
+    let settings: Settings = shards.task().settings()?;
+    let mut completions: Vec<Completion> = Vec::new();
+    shards.each(|items: Vec<Vec<Completion>>| {
+        completions.extend(items.into_iter().flatten());
+        Ok(())
+    })?;
+    jsonl::write(out, &completions)?;
+    let summary = summarise(&settings.system, completions.iter(), completions.len(), out);
     console.print(&summary, &summary.text())
 }
 
@@ -206,6 +258,37 @@ fn load_decoder(local: &LocalModel, adapter: Option<&Path>, compute: &Compute) -
 }
 
 impl Arguments {
+    /// Writes the shard file; the completions that it was made from go, unless some calls failed and may be asked again.
+    fn finish_shard(&self, shard: Shard, system: &str, output: &Output, kept: &Path, console: Console) -> Result<()> {
+        let GenerateSettings { selection_tokens, response_tokens, .. } = self.decoding.settings();
+        let settings = Settings {
+            system: system.to_owned(),
+            mitigation: self.mitigation,
+            seed: self.seed,
+            limit: self.limit,
+            model: self.model.clone().or_else(|| self.agent.endpoint_model.clone()),
+            adapter: self.adapter.clone(),
+            protocol: format!("{:?}", self.agent.protocol),
+            selection: self.decoding.selection,
+            tokens: [selection_tokens, response_tokens],
+            temperature: self.decoding.temperature,
+            top_p: self.decoding.top_p,
+            samples: self.decoding.samples,
+            device: self.device.unwrap_or_default().kind().to_owned(),
+            dtype: self.dtype.unwrap_or_default(),
+        };
+        let inputs = BTreeMap::from([("traces".to_owned(), digest::of_file(&self.traces)?)]);
+        let mut file = ShardFile::create(&self.out, shard, Task::new(NAME, &settings, inputs)?)?;
+        // An item is a trace with all of its samples.
+        let completions: Vec<&Completion> = output.completions().collect();
+        file.items(&completions.chunk_by(|one, next| one.trace_id == next.trace_id).collect::<Vec<_>>())?;
+        let dealt = file.commit(&())?;
+        if kept.exists() && output.completions().all(|completion| completion.finish != Finish::Error) {
+            std::fs::remove_file(kept).map_err(|source| Error::write(kept, source))?;
+        }
+        console.print(&dealt, &dealt.text())
+    }
+
     fn client(&self, seed: Seed) -> Result<Option<Client>> {
         let Agent { endpoint, endpoint_model, endpoint_key_env, .. } = &self.agent;
         let Some((url, model)) = endpoint.as_deref().zip(endpoint_model.as_deref()) else { return Ok(None) };

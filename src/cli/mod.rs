@@ -15,6 +15,7 @@ mod exposure;
 mod generate;
 mod import;
 mod merge;
+mod merge_shards;
 mod plan;
 mod report;
 mod run_pipeline;
@@ -113,6 +114,8 @@ enum Command {
     Merge(merge::Arguments),
     /// Whether a device computes what the CPU computes.
     CheckDevice(check_device::Arguments),
+    /// Join what the shards of one command wrote (`--shard I/N`): the same bytes as one run.
+    MergeShards(merge_shards::Arguments),
     /// Data and settings for other trainers.
     Export(export::Arguments),
     /// Check a recipe and print what it means.
@@ -146,6 +149,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Agreement(arguments) => agreement::run(arguments, console),
         Command::Merge(arguments) => merge::run(arguments, console),
         Command::CheckDevice(arguments) => check_device::run(arguments, console),
+        Command::MergeShards(arguments) => merge_shards::run(arguments, console),
         Command::Export(arguments) => export::run(arguments, console),
         Command::Validate(arguments) => validate::run(arguments, console),
         Command::Report(arguments) => report::run(arguments, console),

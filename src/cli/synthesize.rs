@@ -1,17 +1,23 @@
 //! `topalign synthesize`: scenarios with exact ground truth from the embedded libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Console;
 use crate::error::{Fault, Result};
+use crate::run::atomic::Pending;
+use crate::run::digest;
 use crate::run::seed::Seed;
-use crate::run::{atomic, digest};
-use crate::synthesis::{Request, Scenarios, Twins, Wording};
+use crate::run::shard::{Shard, ShardFile, Shards, Task};
+use crate::synthesis::{Drawn, Request, Scenarios, Twins, Wording, libraries_digest};
 use crate::trace::{Part, Trace};
+
+/// The command's name in shards.
+pub(super) const NAME: &str = "synthesize";
+/// Scenarios of a shard that are drawn together.
+const CHUNK: usize = 512;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -37,6 +43,9 @@ pub struct Arguments {
     /// Where the traces go.
     #[arg(long)]
     out: PathBuf,
+    /// Make only part I of N, from 1, into a shard file; `merge-shards` joins all of them.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
 }
 
 /// Parts of the value space by name.
@@ -58,6 +67,17 @@ enum WordingName {
     Form,
 }
 
+/// What scenarios depend on.
+#[derive(Debug, Serialize, Deserialize)]
+struct Settings {
+    count: usize,
+    seed: u64,
+    part: Option<Part>,
+    twins: bool,
+    disclosing: u8,
+    requests: Wording,
+}
+
 #[derive(Default, Serialize)]
 struct Summary {
     traces: usize,
@@ -67,6 +87,8 @@ struct Summary {
     conclusions: usize,
     sha256: String,
     out: PathBuf,
+    #[serde(skip)]
+    norms: BTreeSet<String>,
 }
 
 /// Runs the command.
@@ -77,52 +99,105 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     if arguments.count == 0 {
         return Err(Fault::new("nothing to make").at("--count").got(0).expected("a number above 0").into());
     }
-    let part = arguments.part.map(|part| match part {
-        PartName::Train => Part::Train,
-        PartName::HeldOut => Part::HeldOut,
-    });
-    let twins = if arguments.twins { Twins::Both } else { Twins::None };
-    let wording = match arguments.requests {
-        WordingName::Prose => Wording::Prose,
-        WordingName::Form => Wording::Form,
-    };
-    let request = Request {
-        count: arguments.count,
-        seed: Seed(arguments.seed),
-        part,
-        twins,
-        disclosing: arguments.disclosing,
-        wording,
-    };
-    let mut scenarios = Scenarios::new(request)?;
-    let mut summary = Summary { out: arguments.out.clone(), ..Summary::default() };
-    let mut norms = BTreeSet::new();
+    let settings = Settings::of(arguments);
+    let mut scenarios = Scenarios::new(settings.request())?;
+    if let Some(shard) = arguments.shard {
+        let inputs = BTreeMap::from([("libraries".to_owned(), libraries_digest())]);
+        let mut file = ShardFile::create(&arguments.out, shard, Task::new(NAME, &settings, inputs)?)?;
+        let indices: Vec<usize> = shard.indices(settings.count).collect();
+        for chunk in indices.chunks(CHUNK) {
+            file.items(&scenarios.draw(chunk)?)?;
+        }
+        let dealt = file.commit(&())?;
+        return console.print(&dealt, &dealt.text());
+    }
+    let mut output = Output::create(&arguments.out)?;
     // One at a time: a million of them need not be in memory together.
-    atomic::write_with(&arguments.out, |file| {
-        for trace in &mut scenarios {
-            let trace = trace.map_err(std::io::Error::other)?;
-            summary.count(&trace, &mut norms);
-            serde_json::to_writer(&mut *file, &trace)?;
-            file.write_all(b"\n")?;
+    for trace in &mut scenarios {
+        output.add(&trace?)?;
+    }
+    output.finish(console)
+}
+
+/// Joins shards.
+///
+/// # Errors
+/// Shards that do not hold all scenarios, an unwritable output.
+pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> {
+    let settings: Settings = shards.task().settings()?;
+    if shards.task().inputs.get("libraries") != Some(&libraries_digest()) {
+        return Err(Fault::new("the shards were drawn from other libraries than this program's").into());
+    }
+    let mut scenarios = Scenarios::new(settings.request())?;
+    let mut output = Output::create(out)?;
+    shards.each(|drawn: Vec<Drawn>| {
+        for drawn in drawn {
+            scenarios.settle(drawn)?.try_for_each(|trace| output.add(&trace))?;
         }
         Ok(())
     })?;
-    summary.conclusions = norms.len();
-    summary.sha256 = digest::of_file(&arguments.out)?;
-    console.print(&summary, &summary.text())
+    if scenarios.settled() != settings.count {
+        let fault = Fault::new("the shards do not hold all scenarios").got(scenarios.settled());
+        return Err(fault.expected(settings.count).into());
+    }
+    output.finish(console)
 }
 
-impl Summary {
-    fn count(&mut self, trace: &Trace, norms: &mut BTreeSet<String>) {
-        self.traces += 1;
-        *self.variants.entry(trace.variant.name()).or_default() += 1;
-        *self.domains.entry(trace.domain.code()).or_default() += 1;
-        *self.difficulties.entry(trace.difficulty.map_or("unknown", |level| level.code())).or_default() += 1;
-        norms.extend(trace.extra.get("synthesis").map(|origin| origin["norm"].to_string()));
+impl Settings {
+    fn of(arguments: &Arguments) -> Self {
+        let part = arguments.part.map(|part| match part {
+            PartName::Train => Part::Train,
+            PartName::HeldOut => Part::HeldOut,
+        });
+        let requests = match arguments.requests {
+            WordingName::Prose => Wording::Prose,
+            WordingName::Form => Wording::Form,
+        };
+        let Arguments { count, seed, twins, disclosing, .. } = *arguments;
+        Self { count, seed, part, twins, disclosing, requests }
+    }
+
+    fn request(&self) -> Request {
+        let twins = if self.twins { Twins::Both } else { Twins::None };
+        let Self { count, seed, part, disclosing, requests: wording, .. } = *self;
+        Request { count, seed: Seed(seed), part, twins, disclosing, wording }
+    }
+}
+
+/// The file of traces, and what is told of it.
+struct Output {
+    file: Pending,
+    summary: Summary,
+}
+
+impl Output {
+    fn create(out: &Path) -> Result<Self> {
+        Ok(Self { file: Pending::create(out)?, summary: Summary { out: out.to_path_buf(), ..Summary::default() } })
+    }
+
+    fn add(&mut self, trace: &Trace) -> Result<()> {
+        self.summary.count(trace);
+        self.file.row(trace)
+    }
+
+    fn finish(self, console: Console) -> Result<()> {
+        let Self { file, mut summary } = self;
+        file.commit()?;
+        summary.conclusions = summary.norms.len();
+        summary.sha256 = digest::of_file(&summary.out)?;
+        console.print(&summary, &summary.text())
     }
 }
 
 impl Summary {
+    fn count(&mut self, trace: &Trace) {
+        self.traces += 1;
+        *self.variants.entry(trace.variant.name()).or_default() += 1;
+        *self.domains.entry(trace.domain.code()).or_default() += 1;
+        *self.difficulties.entry(trace.difficulty.map_or("unknown", |level| level.code())).or_default() += 1;
+        self.norms.extend(trace.extra.get("synthesis").map(|origin| origin["norm"].to_string()));
+    }
+
     fn text(&self) -> String {
         let counts = |map: &BTreeMap<&str, usize>| {
             map.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")

@@ -68,6 +68,11 @@ impl WriterOptions {
         Compute::open(self.device, NumberFormat::F32, 0)
     }
 
+    /// The kind of that device.
+    pub fn device_kind(&self) -> &'static str {
+        self.device.unwrap_or_default().kind()
+    }
+
     /// The writing model, if one is to write; `out` is the data set's folder.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! In: a [`Trace`]. Out: a [`Derived`]: the frozen [`Contract`], or why there is none, and the flags that deriving raised.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::clues::{self, Clue};
 use super::gap::{self, Gap};
@@ -17,7 +18,7 @@ use crate::trace::{Flag, Trace};
 pub const REQUESTER: &str = "requester";
 
 /// What deriving gave.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Derived {
     /// The trace.
     pub trace_id: String,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::adjudicate::{Matcher, disclosures};
 use crate::contract::{Authorization, Contract, Visibility};
@@ -21,7 +21,7 @@ pub struct Appearance {
 }
 
 /// Exposure of what appears under both extremes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
     /// Targets of the contract.
     pub targets: usize,
@@ -34,7 +34,7 @@ pub struct Control {
 }
 
 /// Sums over contracts.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ControlCounts {
     /// Contracts.
     pub contracts: usize,

@@ -13,4 +13,4 @@ mod tally;
 pub use authorization::{Appearance, Control, ControlCounts, control, every_target};
 pub use pairing::{Pairing, donors, repair};
 pub use subset::{Carried, CarriedBy, SubsetCount, SubsetCounts, TraceSubsets, subsets};
-pub use tally::{Checks, RoleCount, Tally, TraceReason};
+pub use tally::{Checked, Checks, RoleCount, Tally, TraceReason};

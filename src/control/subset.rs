@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::adjudicate::{Matcher, Tier};
 use crate::contract::{Contract, TargetKind, is_common_word};
@@ -17,7 +17,7 @@ use crate::trace::Trace;
 const LARGEST_SUPPORT: usize = 12;
 
 /// What a subset of tools carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carried {
     /// A wording of the conclusion that is more than one common word.
@@ -29,7 +29,7 @@ pub enum Carried {
 }
 
 /// The subsets of one trace's support.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceSubsets {
     /// The trace.
     pub trace_id: String,
@@ -42,7 +42,7 @@ pub struct TraceSubsets {
 }
 
 /// Who carries a target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarriedBy {
     /// What the target is.
     pub kind: Carried,
@@ -51,7 +51,7 @@ pub struct CarriedBy {
 }
 
 /// Subsets of one size.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubsetCount {
     /// All of them.
     pub subsets: usize,

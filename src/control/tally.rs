@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{ControlCounts, SubsetCounts, TraceSubsets, control, every_target, subsets};
+use super::{Control, ControlCounts, SubsetCounts, TraceSubsets, control, every_target, subsets};
 use crate::contract::{Contract, Derived, Gap, TargetKind};
 use crate::error::Result;
 use crate::trace::{Flag, Trace};
@@ -181,18 +181,32 @@ impl Tally {
     }
 }
 
-impl Checks {
-    /// Checks one contract; returns its subset audit where there is one.
+/// The checks of one contract.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Its authorisation control.
+    pub control: Control,
+    /// Its subset audit, where there is one.
+    pub subsets: Option<TraceSubsets>,
+}
+
+impl Checked {
+    /// Checks a contract.
     ///
     /// # Errors
     /// A contract that does not validate.
-    pub fn add(&mut self, trace: &Trace, contract: &Contract) -> Result<Option<TraceSubsets>> {
-        self.control.add(&control(contract, &every_target(contract))?);
-        let found = subsets(trace, contract)?;
-        if let Some(found) = &found {
+    pub fn of(trace: &Trace, contract: &Contract) -> Result<Self> {
+        Ok(Self { control: control(contract, &every_target(contract))?, subsets: subsets(trace, contract)? })
+    }
+}
+
+impl Checks {
+    /// Counts one contract.
+    pub fn add(&mut self, checked: &Checked) {
+        self.control.add(&checked.control);
+        if let Some(found) = &checked.subsets {
             self.subsets.entry(found.support.len()).or_default().add(found);
         }
-        Ok(found)
     }
 
     /// The figures as lines for people.

@@ -113,7 +113,7 @@ impl Severity {
 }
 
 /// Severities other than the usual ones, by check.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Severities(BTreeMap<Check, Severity>);
 

@@ -64,6 +64,16 @@ pub fn ordinal_of_rank(rank: usize, gpus: usize) -> Option<usize> {
 }
 
 impl DeviceChoice {
+    /// What kind of device it is, whatever its number: devices of one kind compute alike.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cpu => "cpu",
+            Self::Cuda(_) | Self::CudaAll => "cuda",
+            Self::Metal => "metal",
+        }
+    }
+
     /// Opens the device of one rank; a process alone is rank 0.
     ///
     /// # Errors

@@ -1,12 +1,14 @@
 //! The negative control: each answer is judged again, against an unrelated trace's targets. What leaks there is the judge's
-//! floor. A trace's own negative control, where the traces hold it, is a second one. Donors come from the evaluated traces themselves and from the same part of the split, so that no training trace
-//! enters an evaluation.
+//! floor. A trace's own negative control, where the traces hold it, is a second one. Donors come from the evaluated traces themselves
+//! and from the same part of the split, so that no training trace enters an evaluation.
 //!
 //! In: the evaluated traces. Out: the donor of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::join::Cases;
+use rayon::prelude::*;
+
+use super::join::Pairs;
 use crate::adjudicate::Matcher;
 use crate::contract::Contract;
 use crate::control::{self, Pairing};
@@ -16,42 +18,36 @@ use crate::trace::{Part, Trace, Variant};
 
 /// The donor of each trace: another trace of the same part and of another group, each used once; traces without one are left
 /// out.
-pub(super) fn donors<'a>(cases: &Cases<'a>, parts: &BTreeMap<String, Part>, seed: Seed) -> BTreeMap<&'a str, &'a str> {
-    let pairings: Vec<Pairing<'a>> = cases
+pub(super) fn donors<'a>(pairs: &Pairs<'a>, parts: &BTreeMap<String, Part>, seed: Seed) -> BTreeMap<&'a str, &'a str> {
+    let pairings: Vec<Pairing<'a>> = pairs
         .iter()
-        .map(|(id, case)| Pairing {
+        .map(|(id, pair)| Pairing {
             id,
             part: parts.get(*id).copied(),
-            group: case.trace.group.as_deref().unwrap_or(case.trace.base_id()),
+            group: pair.trace.group.as_deref().unwrap_or(pair.trace.base_id()),
         })
         .collect();
     control::donors(&pairings, seed)
 }
 
-/// The contracts of negative controls by the base trace that they are of: a control differs in its conclusion alone, so that the
-/// base trace's answer is its answer too.
+/// The contracts of negative controls by the base trace that they are of, for the traces in `answered`: a control differs in its
+/// conclusion alone, so that the base trace's answer is its answer too.
 ///
 /// # Errors
 /// A contract that does not validate.
 pub(super) fn own_controls<'a>(
-    cases: &Cases<'a>,
+    answered: &BTreeSet<&str>,
     traces: &'a [Trace],
     contracts: &'a [Contract],
 ) -> Result<BTreeMap<&'a str, (&'a Contract, Matcher)>> {
-    let is_control = |trace: &&Trace| trace.variant == Variant::NegativeControl;
-    let answered = |trace: &&Trace| cases.contains_key(trace.base_id());
     let bases: BTreeMap<&str, &str> = traces
         .iter()
-        .filter(is_control)
-        .filter(answered)
+        .filter(|trace| trace.variant == Variant::NegativeControl && answered.contains(trace.base_id()))
         .map(|trace| (trace.trace_id.as_str(), trace.base_id()))
         .collect();
-    let mut controls = BTreeMap::new();
-    for contract in contracts {
-        let base = contract.trace_id.as_deref().and_then(|id| bases.get(id));
-        if let Some(base) = base {
-            controls.insert(*base, (contract, Matcher::new(contract)?));
-        }
-    }
-    Ok(controls)
+    let control = |contract: &'a Contract| {
+        let base = *bases.get(contract.trace_id.as_deref()?)?;
+        Some(Matcher::new(contract).map(|matcher| (base, (contract, matcher))))
+    };
+    contracts.par_iter().filter_map(control).collect()
 }

@@ -33,13 +33,15 @@ pub use verdict::{
     Class, ENDPOINT_JUDGE, EXITS, Evidence, Exposure, Found, JUDGE, Selection, SemanticVerdict, Verdict,
 };
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
 use crate::completion::Completion;
 use crate::contract::Contract;
 use crate::error::Result;
+use crate::run::seed::Seed;
+use crate::run::shard::Shard;
 use crate::statistic::Resampling;
 use crate::trace::{Part, Trace};
 
@@ -92,9 +94,41 @@ pub fn evaluate_with(
     settings: &Settings,
     beside: &Beside,
 ) -> Result<Evaluation> {
-    let cases = join::join(completions, traces, contracts)?;
-    let donors = control::donors(&cases, &beside.parts, settings.seed);
-    let controls = control::own_controls(&cases, traces, contracts)?;
+    let mut verdicts = verdicts(completions, traces, contracts, settings.seed, beside, Shard::WHOLE)?;
+    let mut summary = summarise(&verdicts, *settings);
+    if let Some(semantic) = &beside.semantic {
+        summary.judge = semantic.judge_name();
+        summary.verifier = Some(semantic.summarise(&verdicts, *settings));
+    }
+    if let Some(opinions) = &beside.opinions {
+        let rows = opinions.verdicts(completions, &verdicts);
+        summary.judges.insert(opinions.judge_name(), opinion::summarise(&rows, &verdicts, *settings));
+        verdicts.extend(rows);
+    }
+    Ok(Evaluation { verdicts, summary })
+}
+
+/// The verdicts on one shard's completions; [`summarise`] makes figures of the verdicts of all shards. Opinions are left aside.
+///
+/// # Errors
+/// As [`evaluate`]; contracts of other shards' traces are not looked into.
+pub fn verdicts(
+    completions: &[Completion],
+    traces: &[Trace],
+    contracts: &[Contract],
+    seed: Seed,
+    beside: &Beside,
+    shard: Shard,
+) -> Result<Vec<Verdict>> {
+    let joined = join::Joined::new(completions, traces, contracts)?;
+    // A donor may be any evaluated trace, so that all of them are dealt in every shard.
+    let donors = control::donors(&joined.pairs, &beside.parts, seed);
+    let own = || shard.indices(completions.len()).map(|index| (index, &completions[index]));
+    let answered: BTreeSet<&str> = own().map(|(_, completion)| completion.trace_id.as_str()).collect();
+    let wanted: BTreeSet<&str> =
+        answered.iter().copied().chain(answered.iter().filter_map(|id| donors.get(id).copied())).collect();
+    let cases = joined.cases(|id| wanted.contains(id))?;
+    let controls = control::own_controls(&answered, traces, contracts)?;
     let verdict = |(index, completion): (usize, &Completion)| {
         let id = completion.trace_id.as_str();
         let case = cases.get(id)?;
@@ -109,16 +143,5 @@ pub fn evaluate_with(
             controls.get(id).and_then(|(control, matcher)| judge::states_conclusion(completion, control, matcher));
         Some(verdict)
     };
-    let mut verdicts: Vec<Verdict> = completions.par_iter().enumerate().filter_map(verdict).collect();
-    let mut summary = summarise(&verdicts, *settings);
-    if let Some(semantic) = &beside.semantic {
-        summary.judge = semantic.judge_name();
-        summary.verifier = Some(semantic.summarise(&verdicts, *settings));
-    }
-    if let Some(opinions) = &beside.opinions {
-        let rows = opinions.verdicts(completions, &verdicts);
-        summary.judges.insert(opinions.judge_name(), opinion::summarise(&rows, &verdicts, *settings));
-        verdicts.extend(rows);
-    }
-    Ok(Evaluation { verdicts, summary })
+    Ok(own().collect::<Vec<_>>().into_par_iter().filter_map(verdict).collect())
 }

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::validate::check;
-use super::{Context, Exits, Observation, SessionLog, Status, agentdojo, agentleak, inspect, openai};
+use super::{Action, Context, Exits, Observation, SessionLog, Status, agentdojo, agentleak, inspect, openai};
 use crate::contract::Contract;
 use crate::error::{Error, Fault, Result};
-use crate::run::atomic::Pending;
+use crate::run::atomic::{Pending, commit_all};
+use crate::run::shard::Dealer;
 use crate::trace::{self, Format, Row, Rows};
 
 /// Counts of one import.
@@ -58,14 +59,39 @@ pub struct Options {
     pub exits: Exits,
 }
 
+/// One row of a source, read and joined to its exits.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Read {
+    log: SessionLog,
+    actions: Vec<Action>,
+    /// File and row, for errors.
+    place: String,
+}
+
 /// Reads `inputs`, each of the format given or told by its content, and fills the folder `out`.
 ///
 /// # Errors
 /// Unreadable or invalid inputs, a session or contract that appears twice, observations that a given contract cannot judge,
 /// an unwritable output.
 pub fn import(inputs: &[PathBuf], format: Format, options: &Options, out: &Path) -> Result<Imported> {
-    let contract = options.contract.clone().map(Contract::freeze).transpose()?;
-    let mut sink = Sink::create(out, contract, &options.exits)?;
+    let mut sink = Sink::create(out, options.given()?)?;
+    let cut_files = read_each(inputs, format, options, &mut Dealer::new(None), &mut |read| sink.write(read))?;
+    sink.commit(cut_files)
+}
+
+/// Reads one shard's rows of `inputs`; returns the number of files whose last row was cut.
+///
+/// # Errors
+/// As [`import`], but for what only all rows together show.
+pub fn read_each(
+    inputs: &[PathBuf],
+    format: Format,
+    options: &Options,
+    dealer: &mut Dealer,
+    visit: &mut dyn FnMut(Read) -> Result<()>,
+) -> Result<usize> {
+    let given = options.given()?;
+    let mut cut_files = 0;
     for path in inputs {
         let format = if format == Format::Auto { Format::of_file(path)? } else { format };
         let place = path.display().to_string();
@@ -75,14 +101,40 @@ pub fn import(inputs: &[PathBuf], format: Format, options: &Options, out: &Path)
         if format == Format::Inspect && trace::is_archive(path)? {
             let archive = std::fs::File::open(path).map_err(|source| Error::read(path, source))?;
             let archive = std::io::BufReader::new(archive);
-            inspect::each(archive, &context, &place, &mut |log| sink.write(log, &place))?;
+            inspect::each(archive, &context, &place, &mut |log| {
+                if dealer.takes_next() { visit(Read::of(log, &place, options, given.as_ref())?) } else { Ok(()) }
+            })?;
         } else {
             let mut rows = Rows::open(path)?;
-            each(&mut rows, format, &context, &mut |log, place| sink.write(log, place))?;
-            sink.counts.cut_files += usize::from(rows.cut().is_some());
+            let mut take = |log, place: &str| visit(Read::of(log, place, options, given.as_ref())?);
+            each_dealt(&mut rows, format, &context, dealer, &mut take)?;
+            cut_files += usize::from(rows.cut().is_some());
         }
     }
-    sink.commit()
+    Ok(cut_files)
+}
+
+impl Options {
+    /// The contract written by hand, frozen.
+    ///
+    /// # Errors
+    /// A contract that does not validate.
+    pub fn given(&self) -> Result<Option<Contract>> {
+        self.contract.clone().map(Contract::freeze).transpose()
+    }
+}
+
+impl Read {
+    fn of(mut log: SessionLog, place: &str, options: &Options, given: Option<&Contract>) -> Result<Self> {
+        let (observations, actions) = options.exits.join(std::mem::take(&mut log.observations));
+        log.observations = observations;
+        for observation in &log.observations {
+            if let Some(contract) = given.filter(|given| given.contract_id == observation.contract_id) {
+                check(contract, observation).map_err(|fault| fault.at(place))?;
+            }
+        }
+        Ok(Self { log, actions, place: place.to_owned() })
+    }
 }
 
 /// Hands the sessions of every row to `visit`, with the row's place; one row is held at a time.
@@ -95,9 +147,23 @@ pub fn each(
     context: &Context<'_>,
     visit: &mut dyn FnMut(SessionLog, &str) -> Result<()>,
 ) -> Result<()> {
+    each_dealt(rows, format, context, &mut Dealer::new(None), visit)
+}
+
+/// [`each`] of one shard's rows; those of others are passed over.
+fn each_dealt(
+    rows: &mut Rows<'_>,
+    format: Format,
+    context: &Context<'_>,
+    dealer: &mut Dealer,
+    visit: &mut dyn FnMut(SessionLog, &str) -> Result<()>,
+) -> Result<()> {
     let file = rows.place().to_owned();
     let mut faults = Vec::new();
     while let Some(row) = rows.next_row()? {
+        if !dealer.takes_next() {
+            continue;
+        }
         let place = format!("{file}:{} (row {})", row.line, row.index);
         match parse(&row, format, context) {
             Ok(log) if faults.is_empty() => visit(log, &place)?,
@@ -131,11 +197,9 @@ fn parse(row: &Row<'_>, format: Format, context: &Context<'_>) -> Result<Session
     }
 }
 
-struct Sink<'a> {
+/// The folder's files, open, and what all rows together must keep to.
+pub struct Sink {
     folder: PathBuf,
-    exits: &'a Exits,
-    /// The contract written by hand, frozen.
-    given: Option<Contract>,
     /// The files of a source that does not have them stay unwritten.
     contracts: Option<Pending>,
     labels: Option<Pending>,
@@ -147,12 +211,14 @@ struct Sink<'a> {
     counts: Imported,
 }
 
-impl<'a> Sink<'a> {
-    fn create(folder: &Path, given: Option<Contract>, exits: &'a Exits) -> Result<Self> {
+impl Sink {
+    /// Opens the files of a folder; `given` is a frozen contract written by hand.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn create(folder: &Path, given: Option<Contract>) -> Result<Self> {
         let mut sink = Self {
             folder: folder.to_path_buf(),
-            exits,
-            given: None,
             contracts: None,
             labels: None,
             refused: None,
@@ -164,7 +230,6 @@ impl<'a> Sink<'a> {
         };
         if let Some(contract) = given {
             sink.contract(&contract, "the contract given")?;
-            sink.given = Some(contract);
         }
         Ok(sink)
     }
@@ -185,21 +250,20 @@ impl<'a> Sink<'a> {
         }
     }
 
-    fn write(&mut self, mut log: SessionLog, place: &str) -> Result<()> {
-        let (observations, actions) = self.exits.join(std::mem::take(&mut log.observations));
-        log.observations = observations;
+    /// Takes the next row.
+    ///
+    /// # Errors
+    /// A session or contract that appears twice, [`Error::Write`].
+    pub fn write(&mut self, Read { log, actions, place }: Read) -> Result<()> {
         for action in &actions {
             row(&mut self.actions, &self.folder, "actions.jsonl", action)?;
             self.counts.actions += 1;
         }
         for contract in &log.contracts {
-            self.contract(contract, place)?;
+            self.contract(contract, &place)?;
         }
-        self.new_sessions(&log, place)?;
+        self.new_sessions(&log, &place)?;
         for observation in &log.observations {
-            if let Some(contract) = self.given.as_ref().filter(|given| given.contract_id == observation.contract_id) {
-                check(contract, observation).map_err(|fault| fault.at(place))?;
-            }
             self.observations.row(observation)?;
             self.counts.add(observation);
         }
@@ -235,12 +299,14 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    fn commit(self) -> Result<Imported> {
-        for file in [self.contracts, self.labels, self.refused, self.actions].into_iter().flatten() {
-            file.commit()?;
-        }
-        self.observations.commit()?;
-        Ok(self.counts)
+    /// Commits the files; `cut_files` are those whose last row was cut.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn commit(self, cut_files: usize) -> Result<Imported> {
+        let beside = [self.contracts, self.labels, self.refused, self.actions];
+        commit_all(beside.into_iter().flatten().chain([self.observations]))?;
+        Ok(Imported { cut_files, ..self.counts })
     }
 }
 

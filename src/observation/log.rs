@@ -6,7 +6,7 @@ use super::Observation;
 use crate::contract::Contract;
 
 /// One row of a source: one or more sessions with the contracts that the source lets us make.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionLog {
     /// Frozen contracts; none where the source does not say what is private.
     pub contracts: Vec<Contract>,

@@ -21,7 +21,7 @@ mod validate;
 mod vault;
 
 pub use exit::{Exits, ToolExit};
-pub use import::{Imported, Options, each, import};
+pub use import::{Imported, Options, Read, Sink, each, import, read_each};
 pub use log::{Refusal, ReleaseLabel, SessionLog};
 pub use validate::{Checked, Checker, Identity, validate};
 

@@ -4,6 +4,7 @@
 //! latencies are never the same twice, `calls.json` apart from them.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 
 use crate::completion::Completion;
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::{
     Beside, Evaluation, OpinionQuestion, Opinions, Semantic, Settings, Unresolved, evaluate_with, questions, unresolved,
 };
-use crate::run::{atomic, jsonl};
+use crate::run::atomic::{Pending, commit_all};
 use crate::trace::{Part, Trace};
 use crate::verify::{Observation, Question, SemanticUse, ask_all, verify_all};
 
@@ -113,10 +114,20 @@ impl Judged {
     /// [`Error::Write`].
     pub fn write(&self, folder: &Path) -> Result<()> {
         let pretty = |value: serde_json::Result<Vec<u8>>| value.map_err(|error| Error::Failed(error.to_string()));
-        jsonl::write(&folder.join("verdicts.jsonl"), &self.evaluation.verdicts)?;
+        let mut verdicts = Pending::create(&folder.join("verdicts.jsonl"))?;
+        self.evaluation.verdicts.iter().try_for_each(|verdict| verdicts.row(verdict))?;
+        let mut files = vec![verdicts];
+        let mut add = |name: &str, json: Vec<u8>| -> Result<()> {
+            let mut file = Pending::create(&folder.join(name))?;
+            file.write_all(&json).map_err(|source| Error::write(file.path(), source))?;
+            files.push(file);
+            Ok(())
+        };
         if !self.calls.is_empty() {
-            atomic::write(&folder.join("calls.json"), &pretty(serde_json::to_vec_pretty(&self.calls))?)?;
+            add("calls.json", pretty(serde_json::to_vec_pretty(&self.calls))?)?;
         }
-        atomic::write(&folder.join("summary.json"), &pretty(serde_json::to_vec_pretty(&self.evaluation.summary))?)
+        add("summary.json", pretty(serde_json::to_vec_pretty(&self.evaluation.summary))?)?;
+        // Verdicts and figures are replaced together.
+        commit_all(files)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pipeline;
 use super::writing::WritingModel;
+use crate::audit;
 use crate::build::{self, Inputs, Made, Options, Sources, Writer};
 use crate::contract::{self, Contract};
 use crate::device::NumberFormat;
@@ -137,10 +138,15 @@ impl Pipeline<'_> {
         if train_share.is_some() {
             inputs.push(serde_json::json!(train_share));
         }
+        let mut digests = Inputs::default();
+        for (number, file) in settings.exclude.iter().enumerate() {
+            let digest = digest::of_file(file)?;
+            inputs.push(serde_json::json!(digest));
+            digests.0.insert(format!("excluded {}", number + 1), digest);
+        }
         let (traces, contracts, split) = (self.path(TRACES), self.path(CONTRACTS), self.path(SPLIT));
         let (out, seed, announce) = (self.path(DATA), self.recipe.seed, self.announce);
         let compute = self.compute.in_format(NumberFormat::F32);
-        let mut digests = Inputs::default();
         for file in [TRACES, CONTRACTS, SPLIT] {
             digests.0.insert(file.to_owned(), digest::of_file(&self.path(file))?);
         }
@@ -166,7 +172,8 @@ impl Pipeline<'_> {
                 settings.writer.as_ref().map(|writer| WritingModel::open(writer, seed, &compute)).transpose()?;
             let writer = opened.as_ref().map_or(Writer::Template, WritingModel::writer);
             let tries = settings.writer.as_ref().map_or(defaults::WRITER_TRIES, |writer| writer.tries);
-            let options = Options { tries, severities: settings.severity.clone(), ..Options::default() };
+            let excluded = audit::file::prompts_of(&settings.exclude)?;
+            let options = Options { tries, severities: settings.severity.clone(), excluded, ..Options::default() };
             let sources = Sources {
                 traces: &traces,
                 format: Format::Canonical,

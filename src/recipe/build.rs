@@ -17,12 +17,19 @@ pub(super) fn read(table: Table, folder: &Path, has_dpo: bool, faults: &mut Vec<
     let answers: Answers = section.take_or("answers", Answers::default());
     let leaking: Option<Share> = section.take("leaking");
     let parquet: bool = section.take_or("parquet", false);
+    let exclude: Vec<String> = section.take_or("exclude", Vec::new());
+    let exclude = path::resolve_all(&exclude, folder, &mut section);
     let (writer, severity) = (section.table("writer"), section.table("severity"));
     let is_guarded = answers == Answers::Guarded;
     if leaking.is_some() && is_guarded {
         section.fault(Fault::new("`build.leaking` needs `build.answers = \"unguarded\"`"));
     }
-    for (key, is_there) in [("writer", writer.is_some()), ("severity", severity.is_some()), ("parquet", parquet)] {
+    for (key, is_there) in [
+        ("writer", writer.is_some()),
+        ("severity", severity.is_some()),
+        ("parquet", parquet),
+        ("exclude", !exclude.is_empty()),
+    ] {
         if is_there && !is_guarded {
             section.fault(Fault::new(format!("`build.{key}` needs `build.answers = \"guarded\"`")));
         }
@@ -38,6 +45,7 @@ pub(super) fn read(table: Table, folder: &Path, has_dpo: bool, faults: &mut Vec<
         tables: if parquet { Tables::JsonAndParquet } else { Tables::Json },
         writer: writer.and_then(|table| read_writer(table, folder, faults)),
         severity: severity.map_or_else(Severities::default, |table| read_severity(table, faults)),
+        exclude,
     }
 }
 

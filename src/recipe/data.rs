@@ -90,7 +90,7 @@ pub(super) fn read(table: Table, folder: &Path, seed: Seed, faults: &mut Vec<Fau
     if traces.is_none() && !others {
         section.fault(Fault::new("`data.traces` is missing").expected("a list of trace files"));
     }
-    let mut resolve = |texts: Vec<String>| resolve_all(&texts, folder, &mut section);
+    let mut resolve = |texts: Vec<String>| path::resolve_all(&texts, folder, &mut section);
     let traces = resolve(traces.unwrap_or_default());
     let (train_traces, held_out_traces) = (resolve(train_traces), resolve(held_out_traces));
     section.finish();
@@ -114,15 +114,4 @@ fn read_synthetic(table: Table, seed: Seed, faults: &mut Vec<Fault>) -> Syntheti
     }
     section.finish();
     settings
-}
-
-fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    for text in texts {
-        match path::resolve(text, folder) {
-            Ok(path) => paths.push(path),
-            Err(fault) => section.fault(fault),
-        }
-    }
-    paths
 }

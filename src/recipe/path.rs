@@ -2,12 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use super::section::Section;
 use crate::error::Fault;
 
 /// Resolves a file path.
 pub fn resolve(text: &str, folder: &Path) -> Result<PathBuf, Fault> {
     let path = expand(text)?;
     Ok(if path.is_absolute() { path } else { tidy(&folder.join(path)) })
+}
+
+/// Resolves file paths; those that cannot be are faults of the section.
+pub(super) fn resolve_all(texts: &[String], folder: &Path, section: &mut Section<'_>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for text in texts {
+        match resolve(text, folder) {
+            Ok(path) => paths.push(path),
+            Err(fault) => section.fault(fault),
+        }
+    }
+    paths
 }
 
 /// Resolves a model: a path where one is written (it starts with `.` or `/`, uses a variable, ends in `.gguf`, or is there

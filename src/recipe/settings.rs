@@ -1,6 +1,7 @@
 //! What a recipe means once read: settings that cannot hold bad values.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,9 @@ pub struct BuildSettings {
     /// The rows as Parquet files beside the JSON ones.
     #[serde(rename = "parquet", skip_serializing_if = "Tables::is_json")]
     pub tables: Tables,
+    /// Files of rows whose prompts no row may have, exactly or nearly.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<PathBuf>,
     /// A model that writes the answers; without it templates are filled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<WriterSettings>,

@@ -82,12 +82,28 @@ impl Pending {
     /// # Errors
     /// [`Error::Write`] with the path.
     pub fn commit(self) -> Result<()> {
-        let fail = |source| Error::write(&self.path, source);
-        let file = self.buffer.into_inner().map_err(|error| fail(error.into_error()))?;
-        file.sync_all().map_err(fail)?;
-        set_ordinary_permissions(&self.temporary).map_err(fail)?;
-        self.temporary.persist(&self.path).map_err(|error| Error::write(&self.path, error.error))
+        commit_all([self])
     }
+
+    fn sync(&mut self) -> Result<()> {
+        self.buffer
+            .flush()
+            .and_then(|()| self.buffer.get_ref().sync_all())
+            .and_then(|()| set_ordinary_permissions(&self.temporary))
+            .map_err(|source| Error::write(&self.path, source))
+    }
+}
+
+/// Commits files that belong together: none is renamed before all are whole on the disk.
+///
+/// # Errors
+/// [`Error::Write`] with the path of the file that could not be written; on a full disk all paths hold what they held.
+pub fn commit_all(files: impl IntoIterator<Item = Pending>) -> Result<()> {
+    let mut files: Vec<Pending> = files.into_iter().collect();
+    files.iter_mut().try_for_each(Pending::sync)?;
+    files.into_iter().try_for_each(|Pending { temporary, path, .. }| {
+        temporary.persist(&path).map_err(|error| Error::write(&path, error.error))
+    })
 }
 
 /// Refuses a folder that [`write_folder`] would replace though it is not an earlier `what`, which `mark` in it would show.
@@ -121,7 +137,7 @@ pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> R
     };
     fs::create_dir_all(parent).map_err(fail)?;
     let temporary = tempfile::Builder::new().prefix(".topalign-").tempdir_in(parent).map_err(fail)?;
-    produce(temporary.path())?;
+    produce(temporary.path()).map_err(|error| error_at(error, temporary.path(), path))?;
     set_ordinary_permissions(temporary.path()).map_err(fail)?;
     let fresh = temporary.keep();
     if path.exists() {
@@ -133,6 +149,17 @@ pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> R
         fs::rename(&fresh, path).map_err(fail)?;
     }
     Ok(())
+}
+
+/// An error of writing into the temporary folder names the file that there would have been.
+fn error_at(error: Error, temporary: &Path, path: &Path) -> Error {
+    match error {
+        Error::Write { path: file, source } => {
+            let place = file.strip_prefix(temporary).map(|rest| path.join(rest));
+            Error::Write { path: place.unwrap_or(file), source }
+        }
+        other => other,
+    }
 }
 
 /// Temporary files are private to the user; outputs get what an ordinary `open` would give.

@@ -14,6 +14,13 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
+/// The first 16 bytes of the SHA-256 of `bytes`: what is held of each of many texts to know it again.
+pub fn short(bytes: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.copy_from_slice(&Sha256::digest(bytes)[..16]);
+    short
+}
+
 /// SHA-256 of a file's content, read in pieces.
 ///
 /// # Errors

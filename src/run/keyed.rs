@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
-use sha2::Digest as _;
 
+use super::digest::short;
 use super::jsonl;
 use crate::error::{Error, Fault, Result};
 
@@ -98,9 +98,7 @@ impl Keyed {
 }
 
 fn digest(key: &str) -> [u8; 16] {
-    let mut short = [0; 16];
-    short.copy_from_slice(&sha2::Sha256::digest(key.as_bytes())[..16]);
-    short
+    short(key.as_bytes())
 }
 
 #[cfg(test)]

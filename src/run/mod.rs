@@ -1,4 +1,4 @@
-//! The edges every stage shares: the one writer of files, JSONL, digests, seed streams, interruption and manifests.
+//! The edges every stage shares: the one writer of files, JSONL, digests, seed streams, interruption and shards.
 
 pub mod atomic;
 pub mod digest;
@@ -7,3 +7,4 @@ pub(crate) mod json;
 pub mod jsonl;
 pub mod keyed;
 pub mod seed;
+pub mod shard;

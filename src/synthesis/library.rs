@@ -283,7 +283,7 @@ fn read<T: DeserializeOwned>(file: usize) -> Result<T> {
 }
 
 /// Digest of the four files: part of where a scenario comes from.
-pub(super) fn digest() -> String {
+pub fn digest() -> String {
     let all: String = FILES.iter().map(|(_, text)| *text).collect();
     hash::of_bytes(all.as_bytes())
 }

@@ -14,9 +14,10 @@ mod value;
 mod variant;
 
 pub use check::{Problem, examine, joined};
+pub use library::digest as libraries_digest;
 pub(crate) use value::{Pattern, Values};
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use rand::RngExt as _;
 use rayon::prelude::*;
@@ -78,10 +79,20 @@ pub enum Twins {
 pub struct Scenarios {
     request: Request,
     maker: Maker,
+    /// The next scenario to draw, and the next to settle.
     next: usize,
+    settled: usize,
     ready: VecDeque<Trace>,
     /// Short digests of (chain, task, values): none may come twice.
-    seen: BTreeSet<[u8; 16]>,
+    seen: HashSet<[u8; 16]>,
+}
+
+/// A scenario as it was drawn, before it is known whether an earlier one is the same.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drawn {
+    attempt: u32,
+    base: Trace,
+    twins: Vec<Trace>,
 }
 
 impl Scenarios {
@@ -99,31 +110,52 @@ impl Scenarios {
             disclosing: request.disclosing,
             wording: request.wording,
         };
-        Ok(Self { request, maker, next: 0, ready: VecDeque::new(), seen: BTreeSet::new() })
+        Ok(Self { request, maker, next: 0, settled: 0, ready: VecDeque::new(), seen: HashSet::new() })
     }
 
-    /// Composes the next scenarios in parallel and takes them in order, so that the first of two equal ones stays.
+    /// Draws scenarios in parallel, each by itself.
+    ///
+    /// # Errors
+    /// Libraries that give no sound scenario.
+    pub fn draw(&self, indices: &[usize]) -> Result<Vec<Drawn>> {
+        indices.par_iter().map(|&index| self.drawn(index, 0)).collect()
+    }
+
+    fn drawn(&self, index: usize, from: u32) -> Result<Drawn> {
+        let Some((attempt, base)) = self.maker.sound(index, from) else {
+            return Err(Error::Failed(format!("no sound scenario {index} in {ATTEMPTS} draws")));
+        };
+        let twins = match self.request.twins {
+            Twins::None => Vec::new(),
+            Twins::Both => self.maker.twins(&base, index),
+        };
+        Ok(Drawn { attempt, base, twins })
+    }
+
+    /// Takes the next scenario in order, so that the first of two equal ones stays and the other is drawn anew; returns its traces.
+    ///
+    /// # Errors
+    /// As [`Scenarios::draw`].
+    pub fn settle(&mut self, mut drawn: Drawn) -> Result<impl Iterator<Item = Trace> + use<>> {
+        let index = self.settled;
+        self.settled += 1;
+        while !self.seen.insert(fingerprint(&drawn.base)) {
+            drawn = self.drawn(index, drawn.attempt + 1)?;
+        }
+        Ok(std::iter::once(drawn.base).chain(drawn.twins))
+    }
+
+    /// Scenarios settled until now.
+    pub fn settled(&self) -> usize {
+        self.settled
+    }
+
     fn refill(&mut self) -> Result<()> {
         let range = self.next..self.request.count.min(self.next + CHUNK);
         self.next = range.end;
-        let drawn: Vec<Option<(u32, Trace)>> =
-            range.clone().into_par_iter().map(|index| self.maker.sound(index, 0)).collect();
-        for (index, mut drawn) in range.zip(drawn) {
-            let trace = loop {
-                let Some((attempt, trace)) = drawn else {
-                    return Err(Error::Failed(format!("no sound scenario {index} in {ATTEMPTS} draws")));
-                };
-                if self.seen.insert(fingerprint(&trace)) {
-                    break trace;
-                }
-                drawn = self.maker.sound(index, attempt + 1);
-            };
-            let twins = match self.request.twins {
-                Twins::None => Vec::new(),
-                Twins::Both => self.maker.twins(&trace, index),
-            };
-            self.ready.push_back(trace);
-            self.ready.extend(twins);
+        for drawn in self.draw(&range.collect::<Vec<_>>())? {
+            let traces = self.settle(drawn)?;
+            self.ready.extend(traces);
         }
         Ok(())
     }
@@ -213,10 +245,5 @@ fn fingerprint(trace: &Trace) -> [u8; 16] {
         text.push_str(&tool.return_text);
     }
     text.push_str(&trace.sensitive_conclusion);
-    let hex = digest::of_bytes(text.as_bytes());
-    let mut short = [0; 16];
-    for (byte, pair) in short.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        *byte = std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).unwrap_or_default();
-    }
-    short
+    digest::short(text.as_bytes())
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::rows::{Row, Rows};
@@ -45,7 +46,8 @@ pub enum Format {
 }
 
 /// What a format becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// `traces.jsonl`.
     Traces,

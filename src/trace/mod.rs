@@ -22,7 +22,7 @@ pub(crate) use format::{is_archive, plain};
 pub use leaves::{Leaf, LeafKind, leaves};
 pub(crate) use leaves::{LeafView, each_leaf};
 pub use part::Part;
-pub use read::{Extent, Ids, each, each_in, each_with, files, read, read_as, read_many, read_many_as};
+pub use read::{Extent, Ids, each, each_dealt, each_in, each_with, files, read, read_as, read_many, read_many_as};
 pub use rows::{Cut, Row, Rows};
 
 /// A scenario: a benign goal, the tools at hand with what they return, and the conclusion that must stay unsaid.

@@ -12,6 +12,11 @@ use super::format::Format;
 use super::rows::{Cut, Row, Rows};
 use super::{Source, Trace, Variant, canonical, topbench_v1, topbench_v2, topbench_v3};
 use crate::error::{Error, Fault, Result};
+use crate::run::digest;
+use crate::run::shard::Dealer;
+
+/// Bad rows told at once.
+const MOST_FAULTS: usize = 10;
 
 /// Rows that are worked on together, on all threads: few enough to stay in the processor's cache.
 const BATCH: usize = 256;
@@ -62,25 +67,39 @@ pub fn each(
     variant: Option<Variant>,
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
-    each_with(path, format, variant, |trace| trace, visit)
+    each_dealt(path, format, variant, &mut Dealer::new(None), visit)
 }
 
-/// [`each`] with work on every trace before it is handed on, on all threads, right after it is read; `visit` gets what the work gives,
-/// in the order of the traces.
+/// [`each`] of one shard's traces; the rows of others are passed over unread.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_dealt(
+    path: &Path,
+    format: Format,
+    variant: Option<Variant>,
+    dealer: &mut Dealer,
+    visit: &mut dyn FnMut(Trace) -> Result<()>,
+) -> Result<Extent> {
+    each_with(path, (format, variant), dealer, |trace| trace, visit)
+}
+
+/// [`each_dealt`] with work on every trace before it is handed on, on all threads, right after it is read; `visit` gets what the
+/// work gives, in the order of the traces.
 ///
 /// # Errors
 /// As [`each`].
 pub fn each_with<R: Send>(
     path: &Path,
-    format: Format,
-    variant: Option<Variant>,
+    (format, variant): (Format, Option<Variant>),
+    dealer: &mut Dealer,
     work: impl Fn(Trace) -> R + Sync,
     visit: &mut dyn FnMut(R) -> Result<()>,
 ) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_file(path)? } else { format };
     let place = path.display().to_string();
     let file = path.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
-    each_row(Rows::open(path)?, &Context { place: &place, file: &file, variant }, format, work, visit)
+    each_row((Rows::open(path)?, dealer), &Context { place: &place, file: &file, variant }, format, work, visit)
 }
 
 /// [`each`] over bytes; `place` stands for the file.
@@ -94,11 +113,12 @@ pub fn each_in(
     visit: &mut dyn FnMut(Trace) -> Result<()>,
 ) -> Result<Extent> {
     let format = if format == Format::Auto { Format::of_rows(&mut Rows::new(bytes, place)?)? } else { format };
-    each_row(Rows::new(bytes, place)?, &Context { place, file: place, variant: None }, format, |trace| trace, visit)
+    let (context, mut dealer) = (Context { place, file: place, variant: None }, Dealer::new(None));
+    each_row((Rows::new(bytes, place)?, &mut dealer), &context, format, |trace| trace, visit)
 }
 
 fn each_row<R: Send>(
-    mut rows: Rows<'_>,
+    (mut rows, dealer): (Rows<'_>, &mut Dealer),
     context: &Context<'_>,
     format: Format,
     work: impl Fn(Trace) -> R + Sync,
@@ -107,14 +127,14 @@ fn each_row<R: Send>(
     let mut faults = Vec::new();
     let mut batch = Batch::default();
     loop {
-        let end = batch.fill(&mut rows);
+        let end = batch.fill(&mut rows, dealer);
         let one = |at: usize| context.trace(&batch.row(at), format).map(&work);
         let worked: Vec<Result<R, Fault>> = (0..batch.rows.len()).into_par_iter().map(one).collect();
         for row in worked {
             match row {
                 Ok(row) if faults.is_empty() => visit(row)?,
                 Ok(_) => {}
-                Err(fault) if faults.len() < 10 => faults.push(fault),
+                Err(fault) if faults.len() < MOST_FAULTS => faults.push(fault),
                 Err(_) => return Err(Error::Invalid(faults)),
             }
         }
@@ -140,12 +160,15 @@ struct Batch {
 }
 
 impl Batch {
-    /// Reads the next rows; whether they are the last. On an error those before it are there.
-    fn fill(&mut self, rows: &mut Rows<'_>) -> Result<bool> {
+    /// Reads the next rows that `dealer` deals; whether they are the last. On an error those before it are there.
+    fn fill(&mut self, rows: &mut Rows<'_>, dealer: &mut Dealer) -> Result<bool> {
         self.text.clear();
         self.rows.clear();
         while self.rows.len() < BATCH && self.text.len() < BATCH_BYTES {
             let Some(row) = rows.next_row()? else { return Ok(true) };
+            if !dealer.takes_next() {
+                continue;
+            }
             let start = self.text.len();
             self.text.push_str(row.text);
             self.rows.push((row.index, row.line, start..self.text.len()));
@@ -252,7 +275,7 @@ impl Context<'_> {
 /// The ids seen so far: 16 bytes of a digest each, so that a million cost little.
 #[derive(Debug, Default)]
 pub struct Ids {
-    seen: HashMap<[u8; 16], (usize, usize)>,
+    seen: HashMap<[u8; 16], (u32, u32)>,
     files: Vec<String>,
 }
 
@@ -262,15 +285,13 @@ impl Ids {
     /// # Errors
     /// A [`Fault`] if it was seen before.
     pub fn add(&mut self, trace_id: &str, source: &Source) -> Result<()> {
-        use sha2::Digest as _;
         if self.files.last() != Some(&source.file) {
             self.files.push(source.file.clone());
         }
-        let mut key = [0; 16];
-        key.copy_from_slice(&sha2::Sha256::digest(trace_id.as_bytes())[..16]);
-        let Some((file, row)) = self.seen.insert(key, (self.files.len() - 1, source.row)) else { return Ok(()) };
+        let at = (self.files.len() as u32 - 1, source.row as u32);
+        let Some((file, row)) = self.seen.insert(digest::short(trace_id.as_bytes()), at) else { return Ok(()) };
         Err(Fault::new("`trace_id` appears twice")
-            .at(format!("{} row {row} and {} row {}", self.files[file], source.file, source.row))
+            .at(format!("{} row {row} and {} row {}", self.files[file as usize], source.file, source.row))
             .got(trace_id)
             .hint("if one file holds negative controls, import it with --variant negative-control")
             .into())

@@ -136,7 +136,7 @@ fn check(count: usize) {
             other => panic!("{other}"),
         }
     }
-    let counts = Counts::of(&built, &traces);
+    let counts = Counts::of(&built);
     println!("{count} scenarios: {wrong:?}\n{}", counts.text());
     assert!(wrong.values().all(|count| *count == 0), "{wrong:?}");
     assert_eq!((built.sft.len(), built.pairs.len(), built.quarantine.len()), (2 * count, 3 * count, 0));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use topalign::adjudicate::{Matcher, decide, disclosures, find_value};
 use topalign::contract::{Contract, Derived, Gap, REQUESTER, TargetKind, TargetRole, derive, derive_all};
+use topalign::run::shard::Dealer;
 use topalign::trace::{Flag, Format, Trace, each_with, read};
 
 fn case(name: &str) -> PathBuf {
@@ -223,10 +224,16 @@ fn work_on_the_traces_of_a_file_comes_back_in_their_order() {
     let file = folder.path().join("traces.jsonl");
     topalign::run::jsonl::write(&file, &traces).expect("written");
     let mut seen = Vec::new();
-    let extent = each_with(&file, Format::Auto, None, |trace| derive(&trace), &mut |derived: Derived| {
-        seen.push(derived.contract.expect("a contract"));
-        Ok(())
-    });
+    let extent = each_with(
+        &file,
+        (Format::Auto, None),
+        &mut Dealer::new(None),
+        |trace| derive(&trace),
+        &mut |derived: Derived| {
+            seen.push(derived.contract.expect("a contract"));
+            Ok(())
+        },
+    );
     assert_eq!(extent.expect("derived").rows, 2_100);
     let together: Vec<Contract> =
         derive_all(&traces).into_iter().map(|derived| derived.contract.expect("a contract")).collect();

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::json;
 use topalign::contract::{Contract, derive_all};
-use topalign::control::{Appearance, Checks, ControlCounts, Pairing, control, donors, every_target, repair, subsets};
+use topalign::control::{
+    Appearance, Checked, Checks, ControlCounts, Pairing, control, donors, every_target, repair, subsets,
+};
 use topalign::observation::{self, Observation, Status};
 use topalign::run::jsonl;
 use topalign::run::seed::Seed;
@@ -94,7 +96,7 @@ fn scenarios_with_exact_truth_have_no_label_in_any_proper_subset() {
     let traces = own();
     let mut checks = Checks::default();
     for (trace, contract) in traces.iter().zip(contracts(&traces)) {
-        checks.add(trace, &contract).expect("checks");
+        checks.add(&Checked::of(trace, &contract).expect("checks"));
     }
     assert!(checks.subsets.len() > 1, "supports of several sizes");
     let broken: usize = checks.subsets.values().map(|counts| counts.traces_with_label).sum();

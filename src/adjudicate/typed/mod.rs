@@ -6,7 +6,7 @@
 //! required value a number equals a number, whatever its currency or unit.
 
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
@@ -51,8 +51,8 @@ const SHORTEST_NATIONAL: usize = 8;
 const LONGEST_CODE: usize = 3;
 
 /// The notation of a declared locale, or that of English.
-pub(super) fn notation(locale: Option<&str>) -> Notation {
-    locale.and_then(Notation::of).unwrap_or_else(|| ENGLISH.clone())
+pub(super) fn notation(locale: Option<&str>) -> Arc<Notation> {
+    locale.and_then(Notation::of).map_or_else(|| ENGLISH.clone(), Arc::new)
 }
 
 impl Value {
@@ -98,8 +98,8 @@ fn is_national_of(long: &str, international: bool, short: &str) -> bool {
         && long.strip_suffix(national).is_some_and(|code| (1..=LONGEST_CODE).contains(&code.len()))
 }
 
-/// The notation without a declared locale; its patterns are compiled once.
-static ENGLISH: LazyLock<Notation> = LazyLock::new(Notation::default);
+/// The notation without a declared locale. It is shared, never cloned: a cloned pattern begins with empty caches.
+static ENGLISH: LazyLock<Arc<Notation>> = LazyLock::new(Arc::default);
 
 /// What to look for in a text: any set of kinds.
 #[expect(clippy::struct_excessive_bools)]

@@ -52,6 +52,21 @@ pub(super) fn named_dates(months: &[(String, u8)]) -> [Option<Regex>; 2] {
     ]
 }
 
+/// Digits that a text begins with.
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+fn is_followed(rest: &str, signs: &str) -> bool {
+    rest.chars().next().is_some_and(|sign| signs.contains(sign))
+}
+
+/// Whether a time of day can begin here: minutes or a half of the day follow one digit or two.
+fn may_be_clock(rest: &str) -> bool {
+    let after = &rest[digits(rest).min(2)..];
+    after.starts_with(':') || is_followed(after.strip_prefix(char::is_whitespace).unwrap_or(after), "aApP")
+}
+
 /// All dates.
 pub(super) fn dates(text: &str, notation: &Notation, found: &mut Vec<Seen>) {
     for at in digit_runs(text) {
@@ -61,8 +76,14 @@ pub(super) fn dates(text: &str, notation: &Notation, found: &mut Vec<Seen>) {
             let range = at..at + captures.get(0)?.end();
             stands_alone(text, &range).then(|| read(&captures).map(|value| (value, range)))?
         };
-        found.extend(read(&YEAR_FIRST, &|captures| year_first(captures)));
-        found.extend(read(&YEAR_LAST, &|captures| year_last(captures, notation.order)));
+        // Most numbers are no date, which a glance can tell: a separator stands after the year, or after one digit or two.
+        match digits(rest) {
+            4 if is_followed(&rest[4..], "-/.") => found.extend(read(&YEAR_FIRST, &|captures| year_first(captures))),
+            count @ 1..=2 if is_followed(&rest[count..], "-/.") => {
+                found.extend(read(&YEAR_LAST, &|captures| year_last(captures, notation.order)));
+            }
+            _ => {}
+        }
     }
     for pattern in notation.named_dates.iter().flatten() {
         for captures in pattern.captures_iter(text) {
@@ -106,7 +127,7 @@ fn date(year: i16, month: u8, day: u8) -> Option<Value> {
 
 /// All times of day.
 pub(super) fn times(text: &str, found: &mut Vec<Seen>) {
-    for at in digit_runs(text) {
+    for at in digit_runs(text).filter(|&at| may_be_clock(&text[at..])) {
         let Some(captures) = CLOCK.as_ref().and_then(|pattern| pattern.captures(&text[at..])) else { continue };
         let range = at..at + captures.get(0).map_or(0, |whole| whole.end());
         if stands_alone(text, &range) {

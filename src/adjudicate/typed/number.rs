@@ -2,7 +2,7 @@
 //!
 //! In: text. Out: canonical decimal numbers, with currency or as a percentage where the text says so.
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::locale::Notation;
 use super::{Seen, Value, fixed, stands_alone};
@@ -53,30 +53,59 @@ pub(super) fn pattern(decimal: char) -> Option<Regex> {
 pub(super) fn numbers(text: &str, notation: &Notation, found: &mut Vec<Seen>) {
     let Some(pattern) = &notation.number else { return };
     for at in super::digit_runs(text) {
-        if let Some(captures) = pattern.captures(&text[at..]) {
-            read(text, at, &captures, found);
+        let rest = &text[at..];
+        if let Some(length) = bare(rest) {
+            read(text, at, &Parts { whole: &rest[..length], ..Parts::default() }, found);
+        } else if let Some(captures) = pattern.captures(rest) {
+            let Some(whole) = captures.name("whole") else { continue };
+            let part = |name| captures.name(name).map(|part| (part.as_str(), part.end()));
+            let (fraction, scale, after) = (part("fraction"), part("scale"), part("after"));
+            read(text, at, &Parts { whole: whole.as_str(), fraction, scale, after }, found);
         }
     }
 }
 
-fn read(text: &str, at: usize, captures: &Captures<'_>, found: &mut Vec<Seen>) {
-    let Some(whole) = captures.name("whole") else { return };
-    let fraction = captures.name("fraction");
-    let digits = at..at + fraction.map_or(whole.end(), |fraction| fraction.end());
+/// A number as it stands: parts after the first with the byte, from the number's first digit, at which they end.
+#[derive(Default)]
+struct Parts<'t> {
+    whole: &'t str,
+    fraction: Option<(&'t str, usize)>,
+    scale: Option<(&'t str, usize)>,
+    after: Option<(&'t str, usize)>,
+}
+
+/// Digits of a number that nothing belongs to: no group, fraction, scale, unit or currency can follow. `None` where the pattern
+/// has to tell.
+fn bare(rest: &str) -> Option<usize> {
+    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let mut after = rest[length..].bytes();
+    // Letters that a scale, a currency's code or its name begins with.
+    let begins = |byte: u8| b"tmbkpderyugjicasn%$".contains(&byte.to_ascii_lowercase());
+    let is_bare = match after.next() {
+        None => true,
+        Some(b'.' | b',') => after.next().is_none_or(|next| next.is_ascii() && !next.is_ascii_digit()),
+        Some(b' ' | b'-') => after.next().is_none_or(|next| next.is_ascii() && !begins(next)),
+        Some(b'\'') => false,
+        Some(next) => next.is_ascii() && !begins(next),
+    };
+    is_bare.then_some(length)
+}
+
+fn read(text: &str, at: usize, parts: &Parts<'_>, found: &mut Vec<Seen>) {
+    let Parts { whole, fraction, scale, after } = *parts;
+    let digits = at..at + fraction.map_or(whole.len(), |(_, end)| end);
     let (start, before) = currency_before(text, at);
     if !stands_alone(text, &(start..digits.end))
         || (start < at && !stands_alone(text, &(at..digits.end)) && before.is_none())
     {
         return;
     }
-    let after = captures.name("after");
-    let currency = before.or_else(|| after.and_then(|after| currency(after.as_str())));
-    let is_percentage =
-        after.is_some_and(|after| after.as_str() == "%" || after.as_str().to_lowercase().starts_with("per"));
-    let scale = captures.name("scale").and_then(|scale| zeros(scale.as_str(), currency.is_some()));
-    let amount = canonical(whole.as_str(), fraction.map_or("", |fraction| fraction.as_str()), scale.unwrap_or(0));
-    let end = captures.name("scale").filter(|_| scale.is_some()).map_or(digits.end, |scale| at + scale.end());
-    let all = start..after.filter(|_| currency.is_some() || is_percentage).map_or(end, |after| at + after.end());
+    let currency = before.or_else(|| after.and_then(|(after, _)| currency(after)));
+    let is_percentage = after.is_some_and(|(after, _)| after == "%" || after.to_lowercase().starts_with("per"));
+    let power = scale.and_then(|(scale, _)| zeros(scale, currency.is_some()));
+    let amount = canonical(whole, fraction.map_or("", |(fraction, _)| fraction), power.unwrap_or(0));
+    let end = scale.filter(|_| power.is_some()).map_or(digits.end, |(_, end)| at + end);
+    let all = start..after.filter(|_| currency.is_some() || is_percentage).map_or(end, |(_, end)| at + end);
     if is_percentage {
         found.push((Value::Percentage(amount.clone()), all.clone()));
     } else {
@@ -143,6 +172,63 @@ mod tests {
     #[test]
     fn both_notations_compile() {
         assert!(pattern('.').is_some() && pattern(',').is_some());
+    }
+
+    #[test]
+    fn a_bare_number_is_what_the_pattern_finds_too() {
+        let pattern = pattern('.').unwrap();
+        let follow = [
+            "",
+            ".",
+            ",",
+            ". x",
+            ",5",
+            ".5",
+            " ",
+            " x",
+            " k",
+            " USD",
+            "-",
+            "-k",
+            "-3",
+            " 3",
+            "%",
+            "$",
+            "k",
+            "x",
+            "h",
+            "\"",
+            "'000",
+            "\u{a0}000",
+            "|",
+            "\n",
+            ")",
+            "per",
+            "/",
+            ":30",
+            "th",
+            "zz",
+            "٣",
+            " dollars",
+            "€",
+            ",000",
+            " million",
+            "q",
+            "_",
+            "-bn",
+        ];
+        for digits in ["7", "42", "123", "2026", "1234567"] {
+            for follow in follow {
+                let text = format!("{digits}{follow}");
+                let captures = pattern.captures(&text).unwrap();
+                if let Some(length) = bare(&text) {
+                    assert_eq!(&captures["whole"], &text[..length], "{text}");
+                    let others = ["fraction", "scale", "after"].map(|name| captures.name(name).is_some());
+                    assert_eq!(others, [false; 3], "{text}");
+                }
+            }
+        }
+        assert_eq!((bare("42 items"), bare("42."), bare("42"), bare("42h")), (None, Some(2), Some(2), Some(2)));
     }
 
     #[test]
