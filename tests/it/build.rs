@@ -340,7 +340,9 @@ fn rows_depend_neither_on_pieces_nor_on_threads() {
         assert_eq!(pieces.iter().flat_map(|piece| piece.audits.clone()).collect::<Vec<_>>(), whole.audits);
         assert_eq!(pieces.iter().flat_map(|piece| piece.quarantine.clone()).collect::<Vec<_>>(), whole.quarantine);
         let mut tallying = build::Tallying::default();
-        pieces.iter().for_each(|piece| tallying.add(piece));
+        for piece in &pieces {
+            tallying.add(piece);
+        }
         assert_eq!(tallying.counts(), Counts::of(&whole));
     }
 }
@@ -466,7 +468,7 @@ fn reasons(built: &Built) -> Vec<(&str, Reason)> {
 /// A copy under another id whose results read otherwise, by a space or by one word.
 fn altered(trace: &Trace, id: &str, from: &str, to: &str) -> Trace {
     let mut copy = trace.clone();
-    copy.trace_id = id.to_owned();
+    id.clone_into(&mut copy.trace_id);
     for tool in &mut copy.tools {
         tool.return_text = tool.return_text.replacen(from, to, 1);
     }
