@@ -119,10 +119,12 @@ fn audit(card: &mut String, counts: &Counts) {
          record only where they do not hold; frame and length of the whole set have one record of the row `set`.\n",
     );
     let (set, long) = (&counts.set, counts.long_answers);
-    let top = 100.0 * set.top_frame.unwrap_or_default();
+    let top = set
+        .top_frame
+        .map_or_else(|| "unknown without answers".to_owned(), |share| format!("{:.1}% of them", 100.0 * share));
     let _ = writeln!(
         card,
-        "\n{} better answers have {} frames (what stays when values are taken out), the most frequent {top:.1}% of them; {} answers \
+        "\n{} better answers have {} frames (what stays when values are taken out), the most frequent {top}; {} answers \
          have more than four times the median of {} characters.",
         set.answers, set.frames, long.long, long.median
     );

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
@@ -92,12 +92,10 @@ fn open_contracts(path: &Path, options: &Options<'_>) -> Result<(Keyed, Secrets)
     let found = Mutex::new(Vec::new());
     let keyed = Keyed::open(path, |contract: Contract| {
         let secrets = Secrets::of(&contract);
-        if let Ok(mut found) = found.lock() {
-            found.extend(secrets);
-        }
+        found.lock().unwrap_or_else(PoisonError::into_inner).extend(secrets);
         contract.trace_id
     })?;
-    Ok((keyed, Secrets::new(found.into_inner().unwrap_or_default())))
+    Ok((keyed, Secrets::new(found.into_inner().unwrap_or_else(PoisonError::into_inner))))
 }
 
 /// Contracts by the trace that they are of.

@@ -215,13 +215,15 @@ fn run_shard(files: &[PathBuf], family: Family, arguments: &Arguments, shard: Sh
 /// A trace, session or contract that appears twice, an unwritable output.
 pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> {
     let settings: Settings = shards.task().settings()?;
-    let facts = |value: serde_json::Value| Facts::deserialize(value).unwrap_or_default();
+    let facts = |value: serde_json::Value| {
+        Facts::deserialize(value).map_err(|error| Fault::new(format!("a shard's end cannot be read: {error}")))
+    };
     match settings.family {
         Family::Sessions => {
             let mut sink = observation::Sink::create(out, settings.contract)?;
             let end =
                 shards.each(|rows: Vec<observation::Read>| rows.into_iter().try_for_each(|row| sink.write(row)))?;
-            print_sessions(&sink.commit(facts(end).cut_files)?, out, console)
+            print_sessions(&sink.commit(facts(end)?.cut_files)?, out, console)
         }
         Family::Responses => {
             let mut output = Output::<ResponseSummary>::create(out)?;
@@ -231,7 +233,7 @@ pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> 
         Family::Traces => {
             let mut output = Output::<Summary>::create(out)?;
             let end = shards.each(|traces: Vec<Trace>| traces.iter().try_for_each(|trace| output.trace(trace)))?;
-            output.summary.cut_files = facts(end).cut_files;
+            output.summary.cut_files = facts(end)?.cut_files;
             output.finish(console)
         }
     }

@@ -3,8 +3,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::{Alone, Group, Launcher, Place};
-use crate::error::{Fault, Result};
+#[cfg(any(not(feature = "nccl"), test))]
+use super::Launcher;
+use super::{Alone, Group, Place};
+#[cfg(any(not(feature = "nccl"), test))]
+use crate::error::Fault;
+use crate::error::Result;
 #[cfg(unix)]
 use crate::run::interrupt;
 
