@@ -189,3 +189,20 @@ const LIMITS: &str = "
 - Required values are derived from prose; a chosen answer is complete by these values, which may be fewer than a person would ask for.
 - All answers of a trace are within 10% of one length in characters; token counts may differ a little more.
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Origin, card};
+    use crate::audit::Severities;
+    use crate::build::Inputs;
+    use crate::run::seed::Seed;
+
+    #[test]
+    fn shares_of_nothing_are_unknown_and_not_zero() {
+        let (inputs, severities) = (Inputs::default(), Severities::default());
+        let origin = Origin { inputs: &inputs, writer: "template", seed: Seed(1), severities: &severities };
+        let card = card(&Counts::default(), origin);
+        assert!(card.contains("the most frequent unknown without answers"), "{card}");
+        assert!(!card.contains("0.0%") && !card.contains("NaN"), "{card}");
+    }
+}

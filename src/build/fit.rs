@@ -8,8 +8,9 @@ use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-/// Shuffles of the pool that are tried.
-const DRAWS: usize = 60;
+/// Shuffles of the pool that are tried, and how many sentences each may take: an answer that ends in many short sentences reads as
+/// filled up, so more of them are taken only where fewer do not reach the length.
+const DRAWS: [(usize, usize); 2] = [(60, 2), (60, usize::MAX)];
 
 /// A text brought near to a length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +39,10 @@ pub(super) fn fill(head: &str, pool: &[&str], least: usize, target: usize, rng: 
     let mut best: Option<(usize, Vec<usize>)> = None;
     let start = length(head);
     // A head that is long enough as it is gets no better by more draws.
-    let draws = if least == 0 && start >= target { 1 } else { DRAWS };
-    for _ in 0..draws {
-        let (count, off_by) = draw(&mut order, &lengths, (start, target), least, rng);
+    let is_done = least == 0 && start >= target;
+    let draws = DRAWS.iter().flat_map(|(draws, most)| std::iter::repeat_n((*most).max(least), *draws));
+    for most in draws.take(if is_done { 1 } else { usize::MAX }) {
+        let (count, off_by) = draw(&mut order, &lengths, (start, target), (least, most), rng);
         if best.as_ref().is_none_or(|(best, _)| off_by < *best) {
             best = Some((off_by, order[..count].to_vec()));
         }
@@ -58,18 +60,18 @@ pub(super) fn fill(head: &str, pool: &[&str], least: usize, target: usize, rng: 
     Fitted { off_by: length(&text).abs_diff(target), text }
 }
 
-/// Draws sentences until the target is passed; how many leading ones come nearest to it, and by how much they miss it. Of the
+/// Draws sentences until the target is passed or there are enough; how many leading ones come nearest to it, and by how much they miss it. Of the
 /// pool only what is drawn is shuffled to the front.
 fn draw(
     order: &mut [usize],
     lengths: &[usize],
     (start, target): (usize, usize),
-    least: usize,
+    (least, most): (usize, usize),
     rng: &mut ChaCha8Rng,
 ) -> (usize, usize) {
     let mut reached = start;
     let mut best = (0, if least == 0 { start.abs_diff(target) } else { usize::MAX });
-    for index in 0..order.len() {
+    for index in 0..order.len().min(most) {
         if reached > target && index >= least {
             break;
         }
@@ -134,6 +136,15 @@ mod tests {
             signed += reached as i64 - target as i64;
         }
         assert!(signed.unsigned_abs() < targets.len() as u64, "{signed}");
+    }
+
+    #[test]
+    fn no_more_sentences_are_taken_than_reach_the_length() {
+        let one = length("Body. This one is the longest of all the sentences in here.");
+        for seed in 0..20 {
+            let fitted = fill("Body.", &POOL, 1, one, &mut Seed(seed).stream("fit"));
+            assert!(fitted.text.matches('.').count() <= 3, "{}", fitted.text);
+        }
     }
 
     #[test]

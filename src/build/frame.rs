@@ -68,9 +68,7 @@ impl Frame {
                 let lines = filled.map(|(index, fact)| format!("{}. {}: {}", index + 1, fact.label, fact.text));
                 lines.collect::<Vec<_>>().join("\n")
             }
-            Self::Inline => {
-                format!("{}.", records.iter().map(line).collect::<Vec<_>>().join("; ").trim_end_matches('.'))
-            }
+            Self::Inline => stopped(records.iter().map(line).collect::<Vec<_>>().join("; ")),
         }
     }
 }
@@ -123,8 +121,17 @@ impl Record {
 
 /// `Transaction: ATM; type: Withdrawal`.
 fn line(record: &Record) -> String {
-    let parts = record.named().map(|(name, values)| format!("{name}: {}", values.join(", ")));
+    let parts = record.named().map(|(name, values)| match values {
+        [value] if begins_with(value, name) => value.clone(),
+        values => format!("{name}: {}", values.join(", ")),
+    });
     capitalised(&parts.collect::<Vec<_>>().join("; "))
+}
+
+/// `Score: 12` under the name `score` says its name itself.
+fn begins_with(value: &str, name: &str) -> bool {
+    let rest = value.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name)).map(|_| &value[name.len()..]);
+    rest.is_some_and(|rest| rest.starts_with(": "))
 }
 
 fn table(records: &[Record]) -> String {
@@ -138,7 +145,12 @@ fn table(records: &[Record]) -> String {
 /// "The transaction is ATM and the type is Withdrawal."
 fn sentence(record: &Record) -> String {
     let clauses: Vec<String> = record.named().map(|(name, values)| clause(name, values)).collect();
-    format!("{}.", capitalised(&listed(&clauses)))
+    stopped(capitalised(&listed(&clauses)))
+}
+
+/// With a full stop, unless what it ends with, quoted or not, brings its own.
+fn stopped(text: String) -> String {
+    if text.trim_end_matches('"').ends_with(['.', '!', '?']) { text } else { format!("{text}.") }
 }
 
 fn clause(name: &str, values: &[String]) -> String {

@@ -12,7 +12,9 @@ use crate::completion::{Completion, Finish};
 use crate::device::{Compute, DeviceChoice, NumberFormat};
 use crate::endpoint::{Chat as _, Client, Counts};
 use crate::error::{Error, Fault, Result};
-use crate::generate::{AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls};
+use crate::generate::{
+    AgentProtocol, EndpointAgent, Existing, Identity, Output, Protocol, append_calls, read_calls, write_calls,
+};
 use crate::model::{Decoder, LocalModel, ModelSource, Trainable, read_adapter};
 use crate::prompt::Mitigation;
 use crate::rank::Group;
@@ -176,7 +178,7 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
     let mut out = arguments.out.clone();
     if let Some(shard) = arguments.shard {
         traces = traces.into_iter().enumerate().filter(|(at, _)| shard.takes(*at)).map(|(_, trace)| trace).collect();
-        out.as_mut_os_string().push(".completions");
+        out = completions_of(&out);
     }
     let existing = if arguments.resume { Existing::Resume } else { Existing::Replace };
     if !group.is_first() {
@@ -238,14 +240,25 @@ pub fn run(arguments: &Arguments, console: Console, group: &dyn Group) -> Result
 /// An unwritable output.
 pub(super) fn merge(shards: Shards, out: &Path, console: Console) -> Result<()> {
     let settings: Settings = shards.task().settings()?;
+    let calls = shards.paths().map(|shard| read_calls(&completions_of(shard))).collect::<Result<Vec<_>>>()?.concat();
     let mut completions: Vec<Completion> = Vec::new();
     shards.each(|items: Vec<Vec<Completion>>| {
         completions.extend(items.into_iter().flatten());
         Ok(())
     })?;
     jsonl::write(out, &completions)?;
+    if !calls.is_empty() {
+        write_calls(out, &calls)?;
+    }
     let summary = summarise(&settings.system, completions.iter(), completions.len(), out);
     console.print(&summary, &summary.text())
+}
+
+/// Where a shard's completions are until its file is whole; what their calls took stays beside it.
+fn completions_of(shard: &Path) -> PathBuf {
+    let mut file = shard.to_path_buf();
+    file.as_mut_os_string().push(".completions");
+    file
 }
 
 fn load_decoder(local: &LocalModel, adapter: Option<&Path>, compute: &Compute) -> Result<Decoder> {

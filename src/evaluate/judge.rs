@@ -70,6 +70,7 @@ pub(super) fn judge_exits(
         group: trace.group.clone(),
         domain: trace.domain,
         difficulty: trace.difficulty,
+        source: Some(trace.source.format.clone()),
         inference_type: trace.inference_type(),
         authorized_targets: contract.authorized.iter().filter(|pair| pair.recipient == REQUESTER).count(),
         asks_private: trace.asks_private(),

@@ -55,6 +55,9 @@ pub struct SystemSummary {
     pub by_domain: BTreeMap<String, Rates>,
     /// By difficulty; traces without one are in none.
     pub by_difficulty: BTreeMap<String, Rates>,
+    /// By the format that traces came in; rows of older verdicts are in none.
+    #[serde(default)]
+    pub by_source: BTreeMap<String, Rates>,
     /// By type of inference; traces that name none are in none.
     #[serde(default)]
     pub by_inference_type: BTreeMap<String, Rates>,
@@ -140,6 +143,7 @@ fn system(all: &[&Verdict], resampling: Resampling) -> SystemSummary {
         exposure: ExposureSummary::of(rows, resampling),
         by_domain: slices(rows, |row| Some(row.domain.code()), resampling),
         by_difficulty: slices(rows, |row| row.difficulty.map(crate::trace::Difficulty::code), resampling),
+        by_source: slices(rows, |row| row.source.as_deref(), resampling),
         by_inference_type,
         by_inference_type_reason: no_type,
         by_class,

@@ -79,6 +79,9 @@ pub struct Verdict {
     /// Difficulty of the trace.
     #[serde(default)]
     pub difficulty: Option<Difficulty>,
+    /// Format that the trace came in, e.g. `topbench-v2`; composed scenarios are `synthetic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Type of inference that leads to the conclusion, where the trace says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inference_type: Option<String>,

@@ -19,7 +19,7 @@ pub use crate::recipe::AgentProtocol;
 pub use decode::{Ended, Generated, Prefix, Request, decode_all};
 pub use endpoint_agent::EndpointAgent;
 pub use local_chat::LocalChat;
-pub use output::{Existing, Identity, Output, append_calls, read_calls};
+pub use output::{Existing, Identity, Output, append_calls, read_calls, write_calls};
 pub use protocol::Protocol;
 pub use sample::Sampler;
 

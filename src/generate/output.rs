@@ -38,7 +38,15 @@ fn calls_file(completions: &Path) -> PathBuf {
 pub fn append_calls(completions: &Path, existing: Existing, counts: &Counts) -> Result<()> {
     let mut runs = if existing == Existing::Resume { read_calls(completions)? } else { Vec::new() };
     runs.push(counts.clone());
-    let json = serde_json::to_vec_pretty(&runs).map_err(|error| Error::Failed(error.to_string()))?;
+    write_calls(completions, &runs)
+}
+
+/// Keeps what the runs behind a file of completions took, in their order.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn write_calls(completions: &Path, runs: &[Counts]) -> Result<()> {
+    let json = serde_json::to_vec_pretty(runs).map_err(|error| Error::Failed(error.to_string()))?;
     atomic::write(&calls_file(completions), &json)
 }
 

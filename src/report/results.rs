@@ -286,10 +286,11 @@ fn exposure_row(name: &str, system: &SystemSummary) -> Vec<String> {
 }
 
 pub(super) fn slices(systems: &[(&str, &SystemSummary)], out: &mut String) {
-    section("slices", "By domain, difficulty and inference", out);
+    section("slices", "By domain, difficulty, source and inference", out);
     multiples(systems, out);
     slice("Domain", systems, |system| &system.by_domain, out);
     slice("Difficulty", systems, |system| &system.by_difficulty, out);
+    slice("Source of the traces", systems, |system| &system.by_source, out);
     slice("Type of inference", systems, |system| &system.by_inference_type, out);
     out.push_str("</section>\n");
 }

@@ -260,6 +260,11 @@ impl Shards {
         &self.task
     }
 
+    /// The files, by shard.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().map(|part| part.path.as_path())
+    }
+
     /// Hands all items to `visit` in the order of the inputs, some at a time; returns what every shard knows of the whole. Only
     /// then is it known that all files are whole, so that nothing may be committed before.
     ///

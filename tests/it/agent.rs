@@ -305,6 +305,26 @@ fn what_the_calls_took_stays_beside_the_completions_run_by_run() {
 }
 
 #[test]
+fn merged_shards_keep_what_the_calls_of_each_took() {
+    let folder = tempfile::tempdir().unwrap();
+    scenarios(folder.path());
+    let server = Server::start(
+        |_, request| if is_stage_1(request) { Answer::text(SELECTION) } else { Answer::text("the answer") },
+    );
+    for shard in ["1/2", "2/2"] {
+        let more = ["--limit", "5", "--shard", shard];
+        assert!(generate(&server, folder.path(), &format!("part-{}", &shard[..1]), &more).status.success());
+    }
+    let merge = ["merge-shards", "part-2", "part-1", "--out", "out.jsonl"];
+    let command = Command::new(env!("CARGO_BIN_EXE_topalign")).args(merge).current_dir(folder.path()).output().unwrap();
+    assert!(command.status.success(), "{}", String::from_utf8_lossy(&command.stderr));
+    let calls = std::fs::read_to_string(folder.path().join("out.calls.json")).unwrap();
+    let runs: Vec<Value> = serde_json::from_str(&calls).unwrap();
+    // Three traces in the first shard and two in the second, two calls each.
+    assert_eq!(runs.iter().map(|run| run["calls"].as_u64()).collect::<Vec<_>>(), [Some(6), Some(4)]);
+}
+
+#[test]
 fn as_many_requests_are_under_way_together_as_the_settings_say() {
     use std::sync::Arc;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

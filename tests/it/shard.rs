@@ -271,6 +271,19 @@ fn a_trace_that_two_shards_have_is_found_when_they_are_merged() {
 }
 
 #[test]
+fn an_end_that_cannot_be_read_is_refused_and_not_taken_for_none() {
+    let folder = material();
+    let here = folder.path();
+    done(&["import", "traces.jsonl", "--shard", "1/1", "--out", "shard"], here);
+    let whole = std::fs::read_to_string(here.join("shard")).unwrap();
+    let changed = whole.replace("\"cut_files\":0", "\"cut_files\":\"none\"");
+    assert_ne!(whole, changed, "{}", whole.lines().last().unwrap());
+    std::fs::write(here.join("shard"), changed).unwrap();
+    refused(&["merge-shards", "shard", "--out", "out.jsonl"], here, "a shard's end cannot be read");
+    assert!(!here.join("out.jsonl").exists());
+}
+
+#[test]
 fn what_cannot_be_dealt_says_so() {
     let folder = material();
     let here = folder.path();
