@@ -16,6 +16,7 @@ mod label;
 mod mined;
 mod note;
 mod phrase;
+mod privacy;
 mod propose;
 mod proposed;
 mod rows;

@@ -15,11 +15,15 @@ use crate::trace::Trace;
 use super::fact::{Fact, facts, unplaced};
 use super::form;
 use super::frame::Frame;
+use super::label::singular;
 use super::note::{MOST_FRAGMENTS, fragment_notes, leak_notes};
 use super::phrase;
+use super::privacy::Privacy;
 
 /// Longer private values are quoted by their clue alone.
 const LONGEST_FRAGMENT: usize = 130;
+/// Longer values are not shown for their names alone.
+const LONGEST_NAMED: usize = 60;
 /// Shorter values are no fragment that anybody would mind.
 const SHORTEST_FRAGMENT: usize = 3;
 
@@ -29,8 +33,9 @@ pub(super) struct Scene<'a> {
     pub trace: &'a Trace,
     pub contract: &'a Contract,
     pub ground: &'a Ground<'a>,
-    /// Facts of the answer: the required values and nothing else. One more value a tool, for context, taught models to list
-    /// whole records: the trained model told unasked clues in 13 of 48 answers where it had told them in 3.
+    /// Facts of the answer: the required values, and where these are derived from prose what the request names besides. One more
+    /// value a tool, for context, taught models to list whole records: the trained model told unasked clues in 13 of 48 answers
+    /// where it had told them in 3.
     pub shown: Vec<Fact>,
     /// The request is a form, and `shown` are its fields.
     is_form: bool,
@@ -54,8 +59,16 @@ impl<'a> Scene<'a> {
     pub fn new(trace: &'a Trace, contract: &'a Contract, ground: &'a Ground<'a>) -> Self {
         let all = facts(trace);
         let places = places(contract, &all);
-        let is_required = |fact: &Fact| places.contains(fact.pointer.as_str());
-        let (mut shown, others): (Vec<Fact>, Vec<Fact>) = all.iter().cloned().partition(is_required);
+        let request = Request::of(trace);
+        let is_harmless =
+            |fact: &Fact| ground.disclosures("response", &format!("{} {}", fact.label, fact.text)).is_empty();
+        let is_shown = |fact: &Fact| {
+            places.contains(fact.pointer.as_str())
+                || request.names(fact) && fact.text.chars().count() <= LONGEST_NAMED && is_harmless(fact)
+        };
+        let (mut shown, mut others): (Vec<Fact>, Vec<Fact>) = all.iter().cloned().partition(is_shown);
+        // What is asked for by name is no more than the task needs, however private.
+        others.retain(|fact| !request.names(fact));
         for fact in &mut shown {
             narrow(fact, contract);
         }
@@ -178,6 +191,27 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// Words of a request, in the singular; none where the trace declares what its task needs.
+struct Request(BTreeSet<String>);
+
+impl Request {
+    fn of(trace: &Trace) -> Self {
+        let goal = if trace.truth.is_some() { "" } else { &trace.goal };
+        Self(words(goal).collect())
+    }
+
+    /// Whether it names the fact: "check the expiry of my agreement" asks for what stands under `expiry`.
+    fn names(&self, fact: &Fact) -> bool {
+        let mut words = words(&fact.label).peekable();
+        words.peek().is_some() && words.all(|word| self.0.contains(&word))
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| singular(&word.to_lowercase()))
+}
+
 /// A leaf of which one part is required is shown as that part.
 fn narrow(fact: &mut Fact, contract: &Contract) {
     let mut asked = contract.required.iter().filter(|required| required.pointers.contains(&fact.pointer));
@@ -213,113 +247,3 @@ fn places<'a>(contract: &'a Contract, all: &'a [Fact]) -> BTreeSet<&'a str> {
     }
     places
 }
-
-/// What a value tells of a person: its label, or its wording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Privacy {
-    /// States, times, numbers and names of settings: nobody would mind.
-    Ordinary,
-    /// A purchase, an amount, a subject: something that a person did.
-    Deed,
-    /// People, places and what somebody wrote.
-    Person,
-}
-
-impl Privacy {
-    fn of(fact: &Fact) -> Self {
-        let label = fact.label.rsplit(' ').next().unwrap_or_default();
-        let has_letter = fact.text.chars().filter(|letter| letter.is_alphabetic()).count() > SHORTEST_FRAGMENT;
-        let has_digit = fact.text.bytes().any(|byte| byte.is_ascii_digit());
-        // One word is a state, and one with digits a code.
-        let is_word = !fact.text.contains(' ') && (has_digit || !fact.text.contains(['-', '_', '.', '@', '/']));
-        if ORDINARY.contains(&label) {
-            Self::Ordinary
-        } else if PERSON.contains(&label) && has_letter {
-            Self::Person
-        } else if MONEY.contains(&label) || (has_letter && !is_word) {
-            Self::Deed
-        } else {
-            Self::Ordinary
-        }
-    }
-}
-
-/// Last words of labels whose values say nothing of a person.
-const ORDINARY: [&str; 30] = [
-    "timestamp",
-    "time",
-    "date",
-    "status",
-    "ID",
-    "duration",
-    "count",
-    "type",
-    "state",
-    "result",
-    "priority",
-    "mode",
-    "category",
-    "sentiment",
-    "updated",
-    "currency",
-    "format",
-    "size",
-    "version",
-    "URL",
-    "hash",
-    "token",
-    "IP",
-    "frequency",
-    "recurrence",
-    "repeat",
-    "eta",
-    "visibility",
-    "match",
-    "setting",
-];
-
-/// Last words of labels whose values are people, places or what somebody wrote.
-const PERSON: [&str; 39] = [
-    "sender",
-    "contact",
-    "name",
-    "address",
-    "location",
-    "destination",
-    "place",
-    "note",
-    "notes",
-    "snippet",
-    "body",
-    "attendees",
-    "participants",
-    "recipient",
-    "reason",
-    "query",
-    "queries",
-    "text",
-    "purpose",
-    "description",
-    "message",
-    "content",
-    "comment",
-    "memo",
-    "doctor",
-    "provider",
-    "specialty",
-    "department",
-    "diagnosis",
-    "medication",
-    "prescription",
-    "patient",
-    "payee",
-    "organization",
-    "facility",
-    "beneficiary",
-    "author",
-    "relationship",
-    "city",
-];
-
-/// Last words of labels whose values are amounts.
-const MONEY: [&str; 8] = ["amount", "price", "total", "balance", "fee", "cost", "salary", "copay"];
