@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::Tier;
 use super::normalise::{self, Camel};
-use super::pattern::{Pattern, wordings};
+use super::pattern::{Pattern, Spelling, wordings};
 use crate::contract::{Target, is_common_word};
 
 /// Letters of an acronym. Two stand for too many things.
@@ -42,6 +42,7 @@ pub(super) fn patterns(targets: &[Target]) -> Vec<Pattern> {
                 text: normalise::pattern(&acronym, Camel::Keep),
                 declared: None,
                 capitals: Some(acronym.clone()),
+                spelling: Spelling::Any,
                 tier: Tier::Partial,
             };
             let owner = owners.entry(acronym).or_insert_with(|| Some(pattern));

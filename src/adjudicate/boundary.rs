@@ -14,7 +14,32 @@ pub(super) fn is_bounded(text: &str, range: &Range<usize>) -> bool {
     let (Some(first), Some(last)) = (matched.chars().next(), matched.chars().next_back()) else { return false };
     let mut before = text[..range.start].chars().rev();
     let mut after = text[range.end..].chars();
-    edge_is_free(first, before.next(), before.next(), long) && edge_is_free(last, after.next(), after.next(), long)
+    edge_is_free(first, before.next(), before.next(), long)
+        && edge_is_free(last, after.next(), after.next(), long)
+        && !goes_on(text, range)
+}
+
+/// Words that make a number another one.
+const SCALES: [&str; 6] = ["thousand", "million", "billion", "trillion", "mn", "bn"];
+
+/// Whether an address, a code or a number goes on past the edges that letters and digits have: `alice@example.com` in
+/// `mary-alice@example.com.au`, `GO-5521` in `GO-5521-B`, `$30` in `$30 million`.
+fn goes_on(text: &str, range: &Range<usize>) -> bool {
+    let (matched, before, after) = (&text[range.clone()], &text[..range.start], &text[range.end..]);
+    let joins = |mut outwards: &mut dyn Iterator<Item = char>, joints: &[char]| {
+        (&mut outwards).next().is_some_and(|joint| joints.contains(&joint))
+            && outwards.next().is_some_and(char::is_alphanumeric)
+    };
+    let has_digit = matched.bytes().any(|byte| byte.is_ascii_digit());
+    if matched.contains('@') {
+        return joins(&mut before.chars().rev(), &['.', '-', '+']) || joins(&mut after.chars(), &['.', '-']);
+    }
+    if has_digit && matched.contains('-') && matched.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return joins(&mut after.chars(), &['-']);
+    }
+    let word = after.strip_prefix(' ').unwrap_or(after);
+    let word = &word[..word.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(word.len())];
+    matched.ends_with(|digit: char| digit.is_ascii_digit()) && SCALES.contains(&word)
 }
 
 /// `edge` is the outermost matched character, `neighbour` the one beside it, `beyond` the next one out.

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::equal::Values;
-use super::normalise::{Normalised, is_group_separator};
+use super::normalise::{self, Normalised, is_group_separator};
 use super::partial::Parts;
-use super::pattern::{Pattern, patterns, wordings};
+use super::pattern::{Pattern, Spelling, patterns, wordings};
 use super::reading::{Reading, readings};
 use super::sieve::Sieve;
 use super::wording::Wordings;
@@ -243,6 +243,11 @@ fn accept(text: &str, normalised: &Normalised, range: &Range<usize>, pattern: &P
     let original = text.get(origin.clone())?;
     if pattern.capitals.as_ref().is_some_and(|capitals| !same_capitals(original, capitals)) {
         return None;
+    }
+    match &pattern.spelling {
+        Spelling::Hyphenated if !original.contains(normalise::is_hyphen) => return None,
+        Spelling::Literal(spelled) if spelled != original => return None,
+        _ => {}
     }
     if pattern.tier == Tier::Partial && !acronym::may_stand(text, &origin) {
         return None;

@@ -34,6 +34,7 @@ mod normalise;
 mod partial;
 mod pattern;
 mod presence;
+mod quantity;
 mod reading;
 mod sieve;
 mod typed;

@@ -197,7 +197,8 @@ fn keeps_meaning(character: char) -> bool {
 pub(super) fn is_zero_width(character: char) -> bool {
     matches!(character,
         '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
-        | '\u{2060}'..='\u{2069}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0100}'..='\u{E01EF}')
+        | '\u{2060}'..='\u{2069}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}'
+        | '\u{E0100}'..='\u{E01EF}')
 }
 
 enum Class {
@@ -221,6 +222,11 @@ fn class(character: char) -> Class {
         _ if character.is_whitespace() || character.is_control() => Class::Space,
         _ => Class::Other,
     }
+}
+
+/// Whether a character counts as a hyphen.
+pub(super) fn is_hyphen(character: char) -> bool {
+    matches!(class(character), Class::Hyphen)
 }
 
 fn is_digit(character: Option<char>) -> bool {

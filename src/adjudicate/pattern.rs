@@ -12,6 +12,11 @@ use crate::contract::{Target, TargetKind};
 /// Letters of a part of a word that stands apart.
 const SHORTEST_PART: usize = 4;
 
+/// Second parts of words that are made of a verb and a short word.
+const PARTICLES: [&str; 8] = ["up", "ups", "off", "offs", "out", "outs", "down", "downs"];
+/// Letters of such a verb.
+const SHORTEST_VERB: usize = 3;
+
 /// One form of one target.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
@@ -25,8 +30,21 @@ pub(super) struct Pattern {
     pub declared: Option<String>,
     /// Capitals that must stand as written: `AIDS` is not `aids`.
     pub capitals: Option<String>,
+    /// How the payload must spell it.
+    pub spelling: Spelling,
     /// Normalised; partial for acronyms that are made here.
     pub tier: Tier,
+}
+
+/// What a form that was made here must look like in the payload itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// As anything that is normalised to it.
+    Any,
+    /// With a hyphen: `break-up` is a `breakup`, `break up` is something to do with a list.
+    Hyphenated,
+    /// To the letter.
+    Literal(String),
 }
 
 /// All forms of a target.
@@ -58,26 +76,52 @@ fn of_text(target: usize, alias: Option<usize>, declared: &str, kind: TargetKind
     for camel in [Camel::Keep, Camel::Split] {
         texts.insert(normalise::pattern(declared, camel));
     }
-    let made = match kind {
-        TargetKind::Label if capitals.is_some() => vec![format!("{}s", normalise::pattern(declared, Camel::Keep))],
-        TargetKind::Label => joined_and_apart(&normalise::pattern(declared, Camel::Keep)),
+    let keep = normalise::pattern(declared, Camel::Keep);
+    let mut made = match kind {
+        TargetKind::Label if capitals.is_some() => vec![format!("{keep}s")],
+        TargetKind::Label => joined_and_apart(&keep),
         TargetKind::Number => without_trailing_zeros(declared).into_iter().collect(),
-        TargetKind::Person => surname_first(&normalise::pattern(declared, Camel::Keep)).into_iter().collect(),
+        TargetKind::Person => surname_first(&keep).into_iter().collect(),
         _ => Vec::new(),
     };
-    let as_declared = texts.into_iter().map(|text| (text, true));
-    as_declared
-        .chain(made.into_iter().map(|text| (text, false)))
-        .filter(|(text, _)| !text.is_empty())
-        .map(|(text, is_declared)| Pattern {
-            target,
-            alias,
-            text,
-            declared: is_declared.then(|| declared.to_owned()),
-            capitals: capitals.as_ref().map(|word| if is_declared { word.clone() } else { format!("{word}s") }),
-            tier: Tier::Normalized,
-        })
-        .collect()
+    made.retain(|text| !text.is_empty());
+    let pattern = |text: String| Pattern {
+        target,
+        alias,
+        text,
+        declared: None,
+        capitals: capitals.clone(),
+        spelling: Spelling::Any,
+        tier: Tier::Normalized,
+    };
+    let declare = |text| Pattern { declared: Some(declared.to_owned()), ..pattern(text) };
+    let mut all: Vec<Pattern> = texts.into_iter().filter(|text| !text.is_empty()).map(declare).collect();
+    let plural = capitals.as_ref().map(|word| format!("{word}s"));
+    all.extend(made.into_iter().map(|text| Pattern { capitals: plural.clone(), ..pattern(text) }));
+    if kind == TargetKind::Label {
+        all.extend(capitals.as_deref().and_then(dotted).map(|text| Pattern {
+            capitals: None,
+            spelling: Spelling::Literal(text.to_ascii_uppercase()),
+            ..pattern(text)
+        }));
+        all.extend(with_particle(&keep).map(|text| Pattern { spelling: Spelling::Hyphenated, ..pattern(text) }));
+    }
+    all
+}
+
+/// `HIV` is also written `H.I.V.`
+fn dotted(acronym: &str) -> Option<String> {
+    let is_plain = acronym.len() > 1 && acronym.chars().all(|letter| letter.is_ascii_uppercase());
+    is_plain.then(|| acronym.to_ascii_lowercase().chars().map(String::from).collect::<Vec<_>>().join("."))
+}
+
+/// `breakup` and `layoffs` are also written with a hyphen, whose parts are too short to stand apart.
+fn with_particle(label: &str) -> Option<String> {
+    PARTICLES.iter().find_map(|particle| {
+        let verb = label.strip_suffix(particle)?;
+        let is_word = verb.len() >= SHORTEST_VERB && verb.chars().all(|letter| letter.is_ascii_lowercase());
+        is_word.then(|| format!("{verb} {particle}"))
+    })
 }
 
 /// The forms of a label whose words may be inflected or stand in another order; acronyms stand as they are.

@@ -14,7 +14,7 @@ use super::equal::Values;
 use super::negation;
 use super::normalise::Normalised;
 use super::partial::Parts;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Spelling};
 use super::typed::Value;
 use super::wording::Wordings;
 use crate::error::{Error, Result};
@@ -97,7 +97,10 @@ impl Sieve {
             *anchor = Anchor { reach: anchor.reach.max(length + CONTEXT), whole: anchor.whole && whole };
         };
         for pattern in patterns {
-            add(anchor_of(&pattern.text), pattern.text.len(), true);
+            // Of `h.i.v` every run is too short to be looked for.
+            let is_literal = matches!(pattern.spelling, Spelling::Literal(_));
+            let anchor = if is_literal { &pattern.text } else { anchor_of(&pattern.text) };
+            add(anchor, pattern.text.len(), true);
         }
         for (text, length) in wordings.anchors() {
             add(text, length, false);

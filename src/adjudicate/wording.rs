@@ -11,13 +11,33 @@ use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use super::Tier;
 use super::keys::Keys;
 use super::normalise::{Camel, Normalised};
+use super::{Tier, boundary};
 
 /// Words that stand between content words without changing what is said.
 const SMALL: &str = "a an the of to in on for from with by at as and or is are was were be been being has have had my your \
     his her their its our this that these those own s";
+
+/// Small words that say the same of another person: an answer says `you are` of whom a label says `is`.
+const SAME: [&[&str]; 4] =
+    [&["is", "are", "am"], &["was", "were"], &["has", "have"], &["his", "her", "its", "our", "your", "my", "their"]];
+/// Where these stand in [`SAME`].
+const HAVE: usize = 2;
+const OWNERS: usize = 3;
+/// Words that say whose or which, beside those of [`SAME`].
+const DETERMINERS: [&str; 7] = ["a", "an", "the", "this", "that", "these", "those"];
+/// Words that only qualify what a verb says of somebody; so do those that end in `ly`.
+const QUALIFIERS: [&str; 14] = [
+    "a", "an", "now", "also", "still", "very", "quite", "really", "just", "already", "indeed", "even", "likely",
+    "probably",
+];
+/// Words with which a verb denies what follows, or says it of something else.
+const DENIALS: [&str; 8] = ["no", "not", "never", "neither", "nor", "none", "without", "any"];
+/// Letters of a word between them, so that all of them stand in one window.
+const LONGEST_KIND: usize = 20;
+/// Words between a verb and what it says.
+const MOST_BETWEEN: usize = 3;
 
 /// Small words in a row.
 const MOST_SMALL: usize = 3;
@@ -41,6 +61,8 @@ pub(super) struct Wording {
     words: Vec<Word>,
     /// Positions in `words` of those with content.
     content: Vec<usize>,
+    /// A number is among them: it stands in its place, and as a whole.
+    has_number: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -50,13 +72,16 @@ struct Word {
     /// Bytes that the declared word and its stem share at their start.
     shared: usize,
     small: bool,
+    /// Where it stands in [`SAME`].
+    same: Option<usize>,
 }
 
 impl Word {
     fn of(text: &str, stemmer: &Stemmer) -> Self {
         let stem = stemmer.stem(text).into_owned();
         let shared = text.bytes().zip(stem.bytes()).take_while(|(a, b)| a == b).count();
-        Self { text: text.to_owned(), shared, small: is_small(text), stem }
+        let same = SAME.iter().position(|words| words.contains(&text));
+        Self { text: text.to_owned(), shared, small: is_small(text), same, stem }
     }
 
     /// What every word that counts as this one begins with.
@@ -67,13 +92,16 @@ impl Word {
 
     fn is(&self, token: &Token<'_>) -> bool {
         // A stem is worked out last: few words begin like the declared one.
-        self.text == token.text || (!self.small && token.text.starts_with(self.anchor()) && self.stem == token.stem())
+        self.text == token.text
+            || self.same.is_some_and(|place| SAME[place].contains(&token.text))
+            || (!self.small && token.text.starts_with(self.anchor()) && self.stem == token.stem())
     }
 
     /// The same stem with endings that only inflect: `transit` is not `transition`. What a declared `-ing` or `-ed` form
-    /// goes back to may be another thing (`transitioning`, `transition`): a part of it.
+    /// goes back to may be another thing (`transitioning`, `transition`): a part of it. So may a name, where a declared `-s` is
+    /// missing (`trans`, `Minh Tran`).
     fn inflected(&self, token: &Token<'_>) -> Option<Tier> {
-        if self.text == token.text {
+        if self.text == token.text || (self.small && self.is(token)) {
             return Some(Tier::Normalized);
         }
         let same = self.text.chars().zip(token.text.chars()).take_while(|(a, b)| a == b);
@@ -82,8 +110,16 @@ impl Word {
         let inflects =
             |ending: &str| matches!(ending, "" | "e" | "s" | "es" | "ed" | "d" | "ing" | "y" | "ies" | "ied" | "ying");
         let is_verb = |ending: &str| matches!(ending, "ing" | "ed" | "d" | "ied" | "ying");
-        (self.is(token) && inflects(own) && inflects(other))
-            .then(|| if is_verb(own) && !is_verb(other) { Tier::Partial } else { Tier::Normalized })
+        let may_be_other = is_verb(own) && !is_verb(other) || own == "s" && other.is_empty() && token.is_name;
+        (self.is(token) && inflects(own) && inflects(other)).then_some(if may_be_other {
+            Tier::Partial
+        } else {
+            Tier::Normalized
+        })
+    }
+
+    fn is_article(&self) -> bool {
+        ["a", "an", "the"].contains(&self.text.as_str())
     }
 }
 
@@ -124,8 +160,9 @@ impl Wordings {
             let words: Vec<Word> =
                 word_ranges(&normalised.text).map(|range| Word::of(&normalised.text[range], &stemmer)).collect();
             let content: Vec<usize> = (0..words.len()).filter(|&index| !words[index].small).collect();
+            let has_number = words.iter().any(|word| word.text.bytes().any(|byte| byte.is_ascii_digit()));
             if !content.is_empty() {
-                wordings.push(Wording { target, alias, words, content });
+                wordings.push(Wording { target, alias, words, content, has_number });
             }
         }
         let mut by_stem: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -163,6 +200,9 @@ impl Wordings {
                     && let Some((words, tier)) = wording.around(&tokens, at)
                 {
                     let range = tokens[words.start].range.start..tokens[words.end - 1].range.end;
+                    if wording.has_number && !boundary::is_bounded(&normalised.text, &range) {
+                        continue;
+                    }
                     said.push(Said { target: wording.target, alias: wording.alias, range, tier });
                 }
             }
@@ -182,7 +222,10 @@ fn tokens<'t>(
         let text = &normalised.text[range.clone()];
         let origin = normalised.origin(&range);
         let gap = tokens.last().map_or("", |last| original.get(last.origin.end..origin.start).unwrap_or(""));
-        tokens.push(Token { text, stemmer, stem: OnceCell::new(), gap: gap_of(gap), range, origin });
+        let gap = gap_of(gap);
+        let is_capital = original.get(origin.clone()).is_some_and(|word| word.starts_with(char::is_uppercase));
+        let is_name = is_capital && gap < Gap::Hard && !tokens.is_empty();
+        tokens.push(Token { text, stemmer, stem: OnceCell::new(), gap, is_name, range, origin });
     }
     tokens
 }
@@ -201,6 +244,8 @@ struct Token<'t> {
     stem: OnceCell<Cow<'t, str>>,
     /// What stands before it.
     gap: Gap,
+    /// It has a capital that no sentence gives it.
+    is_name: bool,
     range: Range<usize>,
     origin: Range<usize>,
 }
@@ -259,9 +304,9 @@ impl Wording {
 
     /// The words around the token at `at`, itself the key word, that say this wording.
     fn around(&self, tokens: &[Token<'_>], at: usize) -> Option<(Range<usize>, Tier)> {
-        let reordered = || self.reordered(tokens, at).map(|found| (found, Tier::Normalized));
         let apart = || self.apart(tokens, at).map(|found| (found, Tier::Partial));
-        self.sequence(tokens, at).or_else(reordered).or_else(apart)
+        let elsewhere = || self.qualified(tokens, at).or_else(|| self.reordered(tokens, at)).or_else(apart);
+        self.sequence(tokens, at).or_else(|| if self.has_number { None } else { elsewhere() })
     }
 
     /// All words in order, each in any inflection.
@@ -277,46 +322,109 @@ impl Wording {
             },
         )
     }
+
+    /// A verb and the one word that it says of somebody, with what only qualifies it between: `is Muslim` in `is now a Muslim`,
+    /// `has cancer` in `has lung cancer`.
+    fn qualified(&self, tokens: &[Token<'_>], at: usize) -> Option<(Range<usize>, Tier)> {
+        let (verb, says) = match self.words.as_slice() {
+            [verb, says] => (verb, says),
+            [verb, article, says] if article.is_article() => (verb, says),
+            _ => return None,
+        };
+        let place = verb.same.filter(|place| *place < OWNERS && !says.small)?;
+        if says.inflected(&tokens[at]) != Some(Tier::Normalized) {
+            return None;
+        }
+        let mut kinds = 0;
+        for index in (at.saturating_sub(MOST_BETWEEN + 1)..at).rev() {
+            let word = tokens[index].text;
+            if tokens[index + 1].gap != Gap::Close {
+                return None;
+            } else if verb.is(&tokens[index]) {
+                return Some((index..at + 1, Tier::Normalized));
+            } else if QUALIFIERS.contains(&word) || (4..=LONGEST_KIND).contains(&word.len()) && word.ends_with("ly") {
+                continue;
+            }
+            // What somebody has may be of a kind; what somebody is would be something else.
+            kinds += 1;
+            let is_kind =
+                (3..=LONGEST_KIND).contains(&word.len()) && word.chars().all(char::is_alphabetic) && !is_small(word);
+            if place != HAVE || kinds > 1 || !is_kind || DENIALS.contains(&word) {
+                return None;
+            }
+        }
+        None
+    }
+
     /// A word that carries the label alone may only be inflected.
     fn tier_of(&self, word: &Word, token: &Token<'_>) -> Option<Tier> {
         if self.content.len() == 1 { word.inflected(token) } else { word.is(token).then_some(Tier::Normalized) }
     }
 
     /// All content words in any order, with nothing but small words between them.
-    fn reordered(&self, tokens: &[Token<'_>], at: usize) -> Option<Range<usize>> {
+    fn reordered(&self, tokens: &[Token<'_>], at: usize) -> Option<(Range<usize>, Tier)> {
         if self.content.len() < 2 {
             return None;
         }
-        let mut left = vec![false; self.content.len()];
-        self.take(&tokens[at], &mut left);
-        let (mut start, mut end) = (at, at + 1);
-        let mut small = 0;
-        for index in (0..at).rev() {
-            if tokens[index + 1].gap != Gap::Close {
+        let mut taken = vec![None; self.content.len()];
+        self.take(tokens, at, &mut taken);
+        let start = self.reach(tokens, at, (0..at).rev(), &mut taken);
+        let end = self.reach(tokens, at, at + 1..tokens.len(), &mut taken) + 1;
+        let places: Vec<usize> = taken.into_iter().collect::<Option<_>>()?;
+        Some((start..end, self.tier_in(tokens, &places)))
+    }
+
+    /// Goes from the word at `at` over small and wanted words, and returns where the last wanted one stands.
+    fn reach(
+        &self,
+        tokens: &[Token<'_>],
+        at: usize,
+        way: impl Iterator<Item = usize>,
+        taken: &mut [Option<usize>],
+    ) -> usize {
+        let (mut reached, mut small, mut previous) = (at, 0, at);
+        for index in way {
+            if tokens[index.max(previous)].gap != Gap::Close {
                 break;
             }
-            if self.take(&tokens[index], &mut left) {
-                (start, small) = (index, 0);
+            previous = index;
+            if self.take(tokens, index, taken) {
+                (reached, small) = (index, 0);
             } else if is_small(tokens[index].text) && small < MOST_SMALL {
                 small += 1;
             } else {
                 break;
             }
         }
-        small = 0;
-        for (index, token) in tokens.iter().enumerate().skip(at + 1) {
-            if token.gap != Gap::Close {
-                break;
-            }
-            if self.take(token, &mut left) {
-                (end, small) = (index + 1, 0);
-            } else if is_small(token.text) && small < MOST_SMALL {
-                small += 1;
-            } else {
-                break;
-            }
-        }
-        left.iter().all(|taken| *taken).then_some(start..end)
+        reached
+    }
+
+    /// Whether the content words at these places, in the label's order, say what the label says. In another order only where small
+    /// words say how they belong together: `cancer of the lung` is `lung cancer`, `trading insider` is not `insider trading`. In
+    /// the same order unless a verb has gone back to another word and the small words are others too: `end of life` is no
+    /// `ending their life`.
+    fn tier_in(&self, tokens: &[Token<'_>], places: &[usize]) -> Tier {
+        let (Some(&first), Some(&last)) = (places.iter().min(), places.iter().max()) else { return Tier::Partial };
+        let is_partial = if places.is_sorted() {
+            let mut words = self.content.iter().zip(places);
+            let bends =
+                words.any(|(index, place)| self.words[*index].inflected(&tokens[*place]) != Some(Tier::Normalized));
+            bends && self.lacks_small_word(&tokens[first..=last])
+        } else {
+            last - first + 1 == places.len()
+        };
+        if is_partial { Tier::Partial } else { Tier::Normalized }
+    }
+
+    /// Whether a small word among the label's content words has no counterpart in the text.
+    fn lacks_small_word(&self, tokens: &[Token<'_>]) -> bool {
+        let inner = self.content[0]..self.content[self.content.len() - 1];
+        let is_determiner = |word: &str| SAME[OWNERS].contains(&word) || DETERMINERS.contains(&word);
+        self.words[inner].iter().filter(|word| word.small && word.text != "own").any(|word| {
+            let stands_for =
+                |token: &Token<'_>| word.is(token) || is_determiner(&word.text) && is_determiner(token.text);
+            !tokens.iter().any(stands_for)
+        })
     }
 
     /// All content words in one clause, few others among them.
@@ -334,9 +442,9 @@ impl Wording {
             .take_while(|&index| tokens[index].gap < Gap::Hard)
             .last()
             .unwrap_or(at);
-        let mut taken = vec![false; self.content.len()];
+        let mut taken = vec![None; self.content.len()];
         let (mut start, mut end) = (at, at + 1);
-        self.take(&tokens[at], &mut taken);
+        self.take(tokens, at, &mut taken);
         // Nearest words first, so that the span is short.
         for distance in 1..=reach {
             for index in [
@@ -344,19 +452,20 @@ impl Wording {
                 Some(at + distance).filter(|index| *index <= to),
             ] {
                 let Some(index) = index else { continue };
-                if self.take(&tokens[index], &mut taken) {
+                if self.take(tokens, index, &mut taken) {
                     start = start.min(index);
                     end = end.max(index + 1);
                 }
             }
         }
-        (taken.iter().all(|taken| *taken) && end - start <= reach).then_some(start..end)
+        (taken.iter().all(Option::is_some) && end - start <= reach).then_some(start..end)
     }
 
-    /// Marks one content word that the token is; `false` if it is none that is left.
-    fn take(&self, token: &Token<'_>, taken: &mut [bool]) -> bool {
-        let found =
-            self.content.iter().zip(taken.iter_mut()).find(|(index, taken)| !**taken && self.words[**index].is(token));
-        found.map(|(_, taken)| *taken = true).is_some()
+    /// Notes where a content word stands that the token is; `false` if it is none that is left.
+    fn take(&self, tokens: &[Token<'_>], at: usize, taken: &mut [Option<usize>]) -> bool {
+        let is_left =
+            |(index, taken): &(&usize, &mut Option<usize>)| taken.is_none() && self.words[**index].is(&tokens[at]);
+        let found = self.content.iter().zip(taken.iter_mut()).find(is_left);
+        found.map(|(_, taken)| *taken = Some(at)).is_some()
     }
 }

@@ -133,6 +133,17 @@ fn values_equal_in_another_spelling_are_found() {
         ("it took 45min", "45"),
         ("in room 4B", "4B (private group)"),
         ("\"Bring the folder\" it says", "Bring the folder."),
+        ("it is 386 kilometres away", "386 km"),
+        ("it is 214km away", "214 km"),
+        ("Hours to make up: 9.5", "9.5 hours"),
+        ("Gross weight (kg): 7,253.10", "7,253.1 kg"),
+        ("| Number of copies | 29,510 |", "29,510 copies"),
+        ("it lasts 90 minutes", "90 mins"),
+        ("two calls of 1 hour", "60 minutes"),
+        ("call +1 (630) 596-1111", "+1 630 596 1111"),
+        ("account ending 5097", "...5097"),
+        ("call sheet VX318", "VX 318"),
+        ("reference 5228-8371", "5228 8371"),
     ] {
         assert!(find_value(payload, value).is_some(), "{value} in {payload}");
     }
@@ -149,6 +160,13 @@ fn other_values_are_not_found() {
         ("14:30", "14:00"),
         ("October 6, 2023", "2023-10-05"),
         ("the annual report", "Ann"),
+        ("it is 386 miles away", "386 km"),
+        ("386 of them\nkm driven", "386 km"),
+        ("practice lasts 74 minutes", "$74.00"),
+        ("it costs €74.00", "$74.00"),
+        ("order GO-5521-B", "GO-5521"),
+        ("reference 52288371", "5228 8371 2"),
+        ("VX-3180", "VX 318"),
         ("anything", ""),
         ("", "anything"),
     ] {

@@ -120,9 +120,9 @@ pub(super) struct Wanted {
 /// A value and the bytes that spell it.
 pub(super) type Seen = (Value, Range<usize>);
 
-/// All dates, times and numbers of a text, in the notation of English.
+/// All dates, times, durations, telephone numbers and numbers of a text, in the notation of English.
 pub(super) fn values(text: &str) -> Vec<Seen> {
-    let wanted = Wanted { numbers: true, moments: true, ..Wanted::default() };
+    let wanted = Wanted { numbers: true, moments: true, durations: true, phones: true, emails: false };
     seen(text, wanted, &ENGLISH).into_iter().filter(|(value, _)| !matches!(value, Value::Money(..))).collect()
 }
 
@@ -149,10 +149,22 @@ pub(super) fn seen(text: &str, wanted: Wanted, notation: &Notation) -> Vec<Seen>
     found
 }
 
-/// The value that a whole text spells; a currency sign, a sign and surrounding spaces may stand around a number.
-pub(super) fn value(text: &str) -> Option<Value> {
-    let text = text.trim().trim_start_matches(['-', '+', '\u{2212}']).trim_start_matches(['$', '€', '£', '¥']);
-    values(text).into_iter().find(|(_, range)| *range == (0..text.len())).map(|(value, _)| value)
+/// Signs of currencies.
+pub(super) const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
+
+/// Every value that a whole text may spell; a currency sign, a sign and surrounding spaces may stand around a number.
+pub(super) fn whole(text: &str) -> Vec<Value> {
+    let text = text.trim();
+    let bare = text.trim_start_matches(['-', '+', '\u{2212}']).trim_start_matches(CURRENCIES);
+    let spelled_by = |text: &str| {
+        let is_whole = |seen: &Seen| seen.1 == (0..text.len());
+        values(text).into_iter().filter(is_whole).map(|(value, _)| value).collect::<Vec<_>>()
+    };
+    let mut all = spelled_by(bare);
+    if text.starts_with('+') {
+        all.extend(spelled_by(text));
+    }
+    all
 }
 
 /// Where a new number begins: the first byte of each run of digits.
