@@ -24,7 +24,7 @@ const SCALES: [&str; 6] = ["thousand", "million", "billion", "trillion", "mn", "
 
 /// Whether an address, a code or a number goes on past the edges that letters and digits have: `alice@example.com` in
 /// `mary-alice@example.com.au`, `GO-5521` in `GO-5521-B`, `$30` in `$30 million`.
-fn goes_on(text: &str, range: &Range<usize>) -> bool {
+pub(super) fn goes_on(text: &str, range: &Range<usize>) -> bool {
     let (matched, before, after) = (&text[range.clone()], &text[..range.start], &text[range.end..]);
     let joins = |mut outwards: &mut dyn Iterator<Item = char>, joints: &[char]| {
         (&mut outwards).next().is_some_and(|joint| joints.contains(&joint))

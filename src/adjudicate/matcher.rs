@@ -244,6 +244,10 @@ fn accept(text: &str, normalised: &Normalised, range: &Range<usize>, pattern: &P
     if pattern.capitals.as_ref().is_some_and(|capitals| !same_capitals(original, capitals)) {
         return None;
     }
+    // Normalised, a hyphen between letters is a space.
+    if pattern.text.contains('@') && boundary::goes_on(text, &origin) {
+        return None;
+    }
     match &pattern.spelling {
         Spelling::Hyphenated if !original.contains(normalise::is_hyphen) => return None,
         Spelling::Literal(spelled) if spelled != original => return None,
