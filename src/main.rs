@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let place = cli.place();
     rank::share_cores(place.as_ref());
     start_tracing(cli.console().verbose, place.is_none_or(|place| place.rank == 0));
-    interrupt::install();
+    interrupt::install(cli.interruption());
     let status = match cli::run(&cli) {
         Ok(()) => 0,
         Err(error) => {

@@ -28,6 +28,7 @@ use crate::trace::{Part, Trace, leaves};
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
 use super::scene::Scene;
+use super::write::OUTPUTS;
 use super::stream::by_trace;
 use super::template::Draft;
 use super::{Inputs, Quarantined, Reason};
@@ -270,7 +271,7 @@ const NOTES: [&str; 2] = [
 /// Writes the folder. Its `dpo.jsonl` is empty: nobody should prefer a leak.
 ///
 /// # Errors
-/// [`Error::Write`] with the path.
+/// A [`crate::error::Fault`] for a folder that holds anything but an earlier data set; [`Error::Write`] with the path.
 pub fn write_unguarded(
     folder: &Path,
     built: &UnguardedBuilt,
@@ -278,6 +279,7 @@ pub fn write_unguarded(
     leaking: Share,
     seed: Seed,
 ) -> Result<()> {
+    atomic::refuse_other_folder(folder, &OUTPUTS)?;
     atomic::write_folder(folder, |folder| {
         let rows = built.sft.iter().map(Unguarded::row);
         jsonl::write(&folder.join("sft.jsonl"), rows)?;

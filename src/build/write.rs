@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Severities, Verdict};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::Tables;
-use crate::run::atomic::{self, Pending};
+use crate::run::atomic::{self, Outputs, Pending};
 use crate::run::digest;
 use crate::run::seed::Seed;
 use crate::run::shard::{Dealer, Dealt, Shard, ShardFile, Shards};
@@ -86,11 +86,30 @@ const NOTES: [&str; 2] = [
     "only rows whose audit passed are in sft.jsonl and dpo.jsonl; everything else is in quarantine.jsonl",
 ];
 
-/// Writes the folder; what was there before is replaced only once all of the new is complete.
+/// The files of a data set's folder.
+pub(super) const OUTPUTS: Outputs = Outputs {
+    what: "data set",
+    mark: "manifest.json",
+    names: &[
+        "sft.jsonl",
+        "dpo.jsonl",
+        SELECTION_PAIRS,
+        "audit.jsonl",
+        "quarantine.jsonl",
+        "sft.parquet",
+        "dpo.parquet",
+        "README.md",
+        "manifest.json",
+    ],
+};
+
+/// Writes the folder; an earlier data set is replaced only once all of the new is complete.
 ///
 /// # Errors
-/// [`Error::Write`] with the path; [`Error::Gate`] if a check of the whole set fails.
+/// A [`Fault`] for a folder that holds anything else; [`Error::Write`] with the path; [`Error::Gate`] if a check of the whole set
+/// fails.
 pub fn write(folder: &Path, built: &Built, counts: &Counts, made: Made<'_>) -> Result<()> {
+    atomic::refuse_other_folder(folder, &OUTPUTS)?;
     atomic::write_folder(folder, |folder| {
         let mut sink = Sink::create(folder, made.tables)?;
         sink.add(built)?;
@@ -199,6 +218,7 @@ type Visit<'v> = &'v mut (dyn FnMut(Vec<Draft>) -> Result<()> + Send);
 
 /// Settles the drafts that `drafts` hands over, in order, and writes the folder.
 fn write_settled(folder: &Path, plan: &Plan<'_>, drafts: impl FnOnce(Visit<'_>) -> Result<()>) -> Result<Counts> {
+    atomic::refuse_other_folder(folder, &OUTPUTS)?;
     let mut closed = None;
     atomic::write_folder(folder, |folder| {
         let (mut tallying, mut sink) = (Tallying::default(), Sink::create(folder, plan.tables)?);

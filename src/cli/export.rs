@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Console;
 use crate::dataset::{read_preferences, read_sft};
 use crate::error::{Fault, Result};
-use crate::export::{Handover, write_trl};
+use crate::export::{Handover, TRL_OUTPUTS, write_trl};
 use crate::recipe::Recipe;
 use crate::run::atomic;
 
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
     if recipe.sft.is_none() && recipe.dpo.is_none() {
         return Err(Fault::new("the recipe trains nothing").at(arguments.recipe.display()).into());
     }
-    atomic::refuse_other_folder(&arguments.out, "accelerate.yaml", "TRL export")?;
+    atomic::refuse_other_folder(&arguments.out, &TRL_OUTPUTS)?;
     let data = arguments.data.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name).join("data"));
     let sft = if recipe.sft.is_some() { read_sft(&data.join("sft.jsonl"))? } else { Vec::new() };
     let mut dpo = if recipe.dpo.is_some() { read_preferences(&data.join("dpo.jsonl"))? } else { Vec::new() };

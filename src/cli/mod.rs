@@ -33,6 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::Result;
 use crate::rank::{self, Place};
+use crate::run::interrupt::Manner;
 
 /// Audited SFT and DPO data from tool-use traces, training with Candle, and evaluation by one adjudicator.
 #[derive(Debug, Parser)]
@@ -171,6 +172,19 @@ impl Cli {
         );
         // Variables that make no sense are reported by the command itself.
         if is_shared { Place::of_process().ok().flatten() } else { None }
+    }
+
+    /// How Ctrl-C ends the command: those that keep checkpoints, answers or sessions stop where they save.
+    pub fn interruption(&self) -> Manner {
+        match self.command {
+            Command::Run(_)
+            | Command::Ablate(_)
+            | Command::Sft(_)
+            | Command::Dpo(_)
+            | Command::Generate(_)
+            | Command::Session(_) => Manner::AtSafePoint,
+            _ => Manner::AtOnce,
+        }
     }
 
     /// Parses the process's arguments; clap prints usage errors itself and exits with 2.

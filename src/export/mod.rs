@@ -4,4 +4,4 @@
 
 mod trl;
 
-pub use trl::{Exported, Handover, write_trl};
+pub use trl::{Exported, Handover, OUTPUTS as TRL_OUTPUTS, write_trl};

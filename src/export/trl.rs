@@ -14,7 +14,15 @@ use crate::dataset::{Message, PreferencePair, SftRow};
 use crate::error::{Fault, Result};
 use crate::recipe::settings::{DpoSettings, LossName, PreferenceLoss, Schedule, StepSize, TrainSettings};
 use crate::recipe::{Recipe, SCRATCH};
-use crate::run::{atomic, jsonl};
+use crate::run::atomic::{self, Outputs};
+use crate::run::jsonl;
+
+/// The files of an exported folder.
+pub const OUTPUTS: Outputs = Outputs {
+    what: "TRL export",
+    mark: "accelerate.yaml",
+    names: &["accelerate.yaml", "sft.yaml", "dpo.yaml", "sft.jsonl", "dpo.jsonl", "README.md"],
+};
 
 /// What is handed over.
 #[derive(Debug, Clone, Copy)]

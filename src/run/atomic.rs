@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use super::temporary::{self, Temporary};
 use crate::error::{Error, Fault, Result};
 
 /// Writes `bytes` to `path`, creating the folder, so that `path` holds either its old content or all of the new.
@@ -30,7 +31,7 @@ pub fn write_with(
 /// A file that is being written: nothing is seen at its path before [`Pending::commit`], and a dropped one leaves nothing.
 pub struct Pending {
     buffer: std::io::BufWriter<fs::File>,
-    temporary: tempfile::TempPath,
+    temporary: Temporary,
     path: std::path::PathBuf,
 }
 
@@ -55,9 +56,7 @@ impl Pending {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        fs::create_dir_all(folder).map_err(fail)?;
-        let temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
-        let (file, temporary) = temporary.into_parts();
+        let (file, temporary) = Temporary::file(folder).map_err(fail)?;
         Ok(Self { buffer: std::io::BufWriter::new(file), temporary, path: path.to_path_buf() })
     }
 
@@ -89,7 +88,7 @@ impl Pending {
         self.buffer
             .flush()
             .and_then(|()| self.buffer.get_ref().sync_all())
-            .and_then(|()| set_ordinary_permissions(&self.temporary))
+            .and_then(|()| set_ordinary_permissions(self.temporary.path()))
             .map_err(|source| Error::write(&self.path, source))
     }
 }
@@ -101,31 +100,60 @@ impl Pending {
 pub fn commit_all(files: impl IntoIterator<Item = Pending>) -> Result<()> {
     let mut files: Vec<Pending> = files.into_iter().collect();
     files.iter_mut().try_for_each(Pending::sync)?;
-    files.into_iter().try_for_each(|Pending { temporary, path, .. }| {
-        temporary.persist(&path).map_err(|error| Error::write(&path, error.error))
-    })
+    let named: Vec<(&Temporary, &Path)> = files.iter().map(|file| (&file.temporary, file.path.as_path())).collect();
+    temporary::rename_all(&named).map_err(|(index, source)| Error::write(named[index].1, source))
 }
 
-/// Refuses a folder that [`write_folder`] would replace though it is not an earlier `what`, which `mark` in it would show.
+/// The files of an output folder, by which an earlier one is told from other folders.
+#[derive(Debug, Clone, Copy)]
+pub struct Outputs {
+    /// What the folder is, for messages: `data set`.
+    pub what: &'static str,
+    /// The file that every such folder has.
+    pub mark: &'static str,
+    /// The names that its files may have.
+    pub names: &'static [&'static str],
+}
+
+/// Refuses a folder that [`write_folder`] would replace though it holds more than earlier outputs of this kind: nobody's files are
+/// removed.
 ///
 /// # Errors
-/// A [`Fault`] with the path; [`Error::Write`] if it cannot be looked into.
-pub fn refuse_other_folder(out: &Path, mark: &str, what: &str) -> Result<()> {
-    let mut entries = match fs::read_dir(out) {
+/// A [`Fault`] with the path and what is there; [`Error::Write`] if it cannot be looked into.
+pub fn refuse_other_folder(out: &Path, outputs: &Outputs) -> Result<()> {
+    let fail = |source| Error::write(out, source);
+    let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(Error::write(out, source)),
+        Err(source) => return Err(fail(source)),
     };
-    if entries.next().is_none() || out.join(mark).is_file() {
+    let mut found = Vec::new();
+    for entry in entries {
+        found.push(entry.map_err(fail)?.file_name());
+    }
+    let is_output = |name: &std::ffi::OsString| outputs.names.iter().any(|known| name == known);
+    let is_marked = found.is_empty() || out.join(outputs.mark).is_file();
+    let mut foreign: Vec<String> =
+        found.iter().filter(|&name| !(is_marked && is_output(name))).map(|name| name.display().to_string()).collect();
+    if foreign.is_empty() {
         return Ok(());
     }
+    foreign.sort_unstable();
+    let more = if foreign.len() > SHOWN { ", ..." } else { "" };
+    let what = outputs.what;
     Err(Fault::new(format!("the output folder holds something that is not a {what}"))
         .at(out.display())
-        .expected(format!("a new or empty folder, or an earlier {what} folder, which is replaced"))
+        .got(format!("{}{more}", foreign[..foreign.len().min(SHOWN)].join(", ")))
+        .expected(format!("a new or empty folder, or an earlier {what} folder and nothing else, which is replaced"))
+        .hint("move these files away, or name another folder")
         .into())
 }
 
-/// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there.
+/// Names that one message tells.
+const SHOWN: usize = 5;
+
+/// Fills a new folder through `produce` under a temporary name, then renames it to `path`, replacing what was there. Where a user
+/// named the folder, [`refuse_other_folder`] comes first.
 ///
 /// # Errors
 /// [`Error::Write`] with the path, or whatever `produce` returns; the temporary folder is removed.
@@ -135,20 +163,13 @@ pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> R
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    fs::create_dir_all(parent).map_err(fail)?;
-    let temporary = tempfile::Builder::new().prefix(".topalign-").tempdir_in(parent).map_err(fail)?;
-    produce(temporary.path()).map_err(|error| error_at(error, temporary.path(), path))?;
-    set_ordinary_permissions(temporary.path()).map_err(fail)?;
-    let fresh = temporary.keep();
-    if path.exists() {
-        let old = parent.join(format!(".topalign-old-{}", std::process::id()));
-        fs::rename(path, &old).map_err(fail)?;
-        fs::rename(&fresh, path).map_err(fail)?;
-        fs::remove_dir_all(&old).map_err(fail)?;
-    } else {
-        fs::rename(&fresh, path).map_err(fail)?;
+    let fresh = Temporary::folder(parent).map_err(fail)?;
+    produce(fresh.path()).map_err(|error| error_at(error, fresh.path(), path))?;
+    set_ordinary_permissions(fresh.path()).map_err(fail)?;
+    match temporary::replace_folder(&fresh, path).map_err(fail)? {
+        Some(old) => old.remove().map_err(fail),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// An error of writing into the temporary folder names the file that there would have been.

@@ -8,3 +8,4 @@ pub mod jsonl;
 pub mod keyed;
 pub mod seed;
 pub mod shard;
+mod temporary;
