@@ -70,9 +70,12 @@ pub struct Lengths {
     pub n: usize,
     /// Mean length.
     pub mean: f64,
-    /// Mean of (length - chosen length) over the chosen length; absent for chosen answers.
+    /// Mean of (length - chosen length) over the chosen length; absent for chosen answers, which are compared with
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_difference: Option<f64>,
-    /// Largest absolute difference over the chosen length.
+    /// Largest absolute difference over the chosen length; absent for chosen answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_difference: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::{Answers, Figure, Question, Questions};
 use super::log::TIERS;
 use super::path::{PathFigures, Paths};
-use super::recognition::Recognition;
+use super::recognition::{NO_CANDIDATES, Recognition};
 use super::session::{Scored, Session, tier_name};
 use super::view::View;
 use crate::statistic::{Resampling, mean, wilson};
@@ -40,6 +40,9 @@ pub struct Group {
     pub views: BTreeMap<View, ViewFigures>,
     /// What probes reported; absent when no session has a report.
     pub recognition: Option<RecognitionFigures>,
+    /// Why it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recognition_reason: Option<String>,
     /// Paths of all targets that appeared.
     pub paths: PathFigures,
     /// ECR when tiers up to each one count; `normalized` is the headline.
@@ -146,6 +149,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
     for scored in sessions {
         paths.extend(&scored.session.paths);
     }
+    let has_report = sessions.iter().any(|scored| scored.session.recognition.is_some());
     let mut group = Group {
         n: sessions.len(),
         complete,
@@ -156,7 +160,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
         coverage: answers.take_all("coverage/"),
         internal_coverage: answers.take_all("internal/"),
         views: views(&mut answers, ""),
-        recognition: sessions.iter().any(|scored| scored.session.recognition.is_some()).then(|| RecognitionFigures {
+        recognition: has_report.then(|| RecognitionFigures {
             confirmed: answers.take("recognition/confirmed"),
             reported: answers.take("recognition/reported"),
             reported_exposed: answers.take("recognition/reported_exposed"),
@@ -167,6 +171,7 @@ pub(super) fn group(sessions: &[&Scored], resampling: Resampling) -> Group {
             gap: answers.take("recognition/gap"),
             missed: answers.take("recognition/missed"),
         }),
+        recognition_reason: (!has_report).then(|| NO_CANDIDATES.to_owned()),
         paths: PathFigures::new(paths),
         sensitivity: answers.take_all("tier/"),
         complete_only: CompleteOnly::default(),

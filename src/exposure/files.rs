@@ -119,8 +119,7 @@ pub fn events(
         |observation, frozen, admission, matches| {
             let rows = MatchRow::of_event(observation, frozen, admission.channel, matches);
             let visibility = frozen.contract.channels[admission.channel].visibility;
-            let text = payload::text(&observation.payload);
-            let event = EventView::new(observation, visibility, &text, &rows);
+            let event = EventView::new(observation, visibility, observation.payload.text(), &rows);
             events.entry(observation.session_id.clone()).or_default().push(event);
         },
     )?;
@@ -141,7 +140,7 @@ pub fn compare_labels(files: &Files, labels: &Path) -> Result<LabelComparison> {
         None,
         |_| true,
         |observation, frozen, _, matches| {
-            ledger.compare(observation, &frozen.contract, &payload::text(&observation.payload), matches);
+            ledger.compare(observation, &frozen.contract, observation.payload.text(), matches);
         },
     )?;
     let comparison = ledger.finish();
@@ -251,10 +250,10 @@ fn search(
         if observation.status != Status::Ok {
             return Found { matches: Vec::new(), huge: false };
         }
-        let text = payload::text(&observation.payload);
+        let text = observation.payload.text();
         let key = register.get(admission.contract).targets_key.as_str();
-        let matches = ready.get(key).map(|matcher| payload::find(matcher, &text)).unwrap_or_default();
-        Found { matches, huge: payload::is_huge(&text) }
+        let matches = ready.get(key).map(|matcher| payload::find(matcher, text)).unwrap_or_default();
+        Found { matches, huge: payload::is_huge(text) }
     };
     let mut found: Vec<Found> = run.par_iter().map(one).collect();
     if let Some(verifier) = verifier {
@@ -271,14 +270,14 @@ fn ask(
     run: &[(Observation, Admission)],
     found: &mut [Found],
 ) -> Result<()> {
-    let texts: Vec<_> = run.iter().map(|(observation, _)| payload::text(&observation.payload)).collect();
     let mut places = Vec::new();
     let mut searched = Vec::new();
-    for (place, ((observation, admission), text)) in run.iter().zip(&texts).enumerate() {
+    for (place, (observation, admission)) in run.iter().enumerate() {
         let frozen = register.get(admission.contract);
         let Some(matcher) = ready.get(frozen.targets_key.as_str()) else { continue };
         if observation.status == Status::Ok {
             places.push(place);
+            let text = observation.payload.text();
             searched.push(Searched { frozen, matcher, channel: &observation.channel, text });
         }
     }

@@ -30,7 +30,7 @@ pub struct MatchRow {
     pub tier: Tier,
     /// A negation governs it.
     pub negated: bool,
-    /// Bytes of the payload: of the string, or of the compact JSON of any other value.
+    /// Bytes of the payload: of the string, or of any other value as it is written.
     pub span: [usize; 2],
     /// Whether every recipient may have it; absent on internal channels, which have none.
     pub authorized: Option<bool>,

@@ -45,7 +45,6 @@ pub use identity::{Identity, identities};
 pub use ledger::{Admission, Counts, Ledger};
 pub use match_row::MatchRow;
 pub use path::{ORDER_NOT_CAUSE, PathFigures, PathKind, Paths};
-pub use payload::text as payload_text;
 pub use published::{PUBLISHED, Published, PublishedChange, PublishedOutlet, TABLES, outlet_row};
 pub use recognition::Recognition;
 pub use register::{Authority, Frozen, Register};

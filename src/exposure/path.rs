@@ -105,6 +105,9 @@ pub struct PathFigures {
     pub two_sided: u64,
     /// Share of the two-sided that were internal first.
     pub internal_first_of_two_sided: Option<f64>,
+    /// Why it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub internal_first_of_two_sided_reason: Option<String>,
     /// Share of each of the above in `entity_sessions`; empty when nothing appeared.
     pub shares: BTreeMap<String, f64>,
     /// What an order in time does not show.
@@ -134,6 +137,7 @@ impl PathFigures {
             remainder: counts.remainder(),
             two_sided,
             internal_first_of_two_sided: (two_sided > 0).then(|| counts.internal_first() as f64 / two_sided as f64),
+            internal_first_of_two_sided_reason: (two_sided == 0).then(|| "no target appeared on both sides".to_owned()),
             shares: parts.into_iter().filter_map(share).collect(),
             note: ORDER_NOT_CAUSE.to_owned(),
         }

@@ -1,8 +1,6 @@
 //! Payloads as text, searched whole or, where they are huge, window by window.
 //!
-//! In: a payload, text or any JSON value. Out: matches with byte spans of its text.
-
-use std::borrow::Cow;
+//! In: a payload's text. Out: matches with byte spans of it.
 
 use crate::adjudicate::{Match, Matcher};
 
@@ -12,15 +10,6 @@ const WINDOW: usize = 1 << 20;
 /// Bytes that neighbouring windows share, so that a target across a seam is found. A cut word can look like a target, so what
 /// starts in the first or the last half of it is taken from the neighbour, which sees the surroundings.
 const OVERLAP: usize = 1 << 14;
-
-/// A string as it is, any other value as compact JSON, null as nothing.
-pub fn text(payload: &serde_json::Value) -> Cow<'_, str> {
-    match payload {
-        serde_json::Value::String(text) => Cow::Borrowed(text),
-        serde_json::Value::Null => Cow::Borrowed(""),
-        other => Cow::Owned(other.to_string()),
-    }
-}
 
 /// Whether a payload is searched in windows, where escapes of JSON are not decoded.
 pub(super) fn is_huge(text: &str) -> bool {

@@ -11,6 +11,9 @@ use super::register::Frozen;
 use super::set::TargetSet;
 use crate::adjudicate::{Matcher, normal_form};
 
+/// Why a recognition is absent.
+pub(super) const NO_CANDIDATES: &str = "no candidates were submitted";
+
 /// A session's report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recognition {
@@ -94,7 +97,7 @@ impl Report {
             fdr: precision.map(|precision| 1.0 - precision),
             gap: of_targets(exposed.len()) - of_targets(reported.len()),
             missed: share(exposed.without(&reported).len(), exposed.len()).unwrap_or(0.0),
-            reason: precision.is_none().then(|| "no candidates were submitted".to_owned()),
+            reason: precision.is_none().then(|| NO_CANDIDATES.to_owned()),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::log::{SessionLog, TIERS};
 use super::path::{PathKind, Paths, kinds};
-use super::recognition::{Recognition, Report};
+use super::recognition::{NO_CANDIDATES, Recognition, Report};
 use super::register::Frozen;
 use super::set::TargetSet;
 use super::view::{Observed, View, ViewValue};
@@ -134,7 +134,7 @@ pub(super) fn score(id: &str, log: &SessionLog, frozen: &Frozen, extras: &Extras
         incomplete: log.unscored() > 0,
         bounds: bounds(log, frozen, &exposed, outlet.as_ref()),
         recognition: extras.report.map(|report| report.recognition(&exposed, size)),
-        recognition_reason: extras.report.is_none().then(|| "no candidates were submitted".to_owned()),
+        recognition_reason: extras.report.is_none().then(|| NO_CANDIDATES.to_owned()),
         paths,
         sensitivity: sensitivity(log, size),
         weaker_matches: log.weaker_matches,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Observation, Refusal, ReleaseLabel, SessionLog, Status, vault};
+use super::{Observation, Payload, Refusal, ReleaseLabel, SessionLog, Status, vault};
 use crate::contract::{Channel, Contract, Visibility};
 use crate::error::Fault;
 use crate::run::json::describe;
@@ -68,7 +68,7 @@ struct Message {
     #[serde(default)]
     target: String,
     #[serde(default)]
-    content: Value,
+    content: Payload,
     #[serde(default)]
     has_leak: Option<bool>,
     #[serde(default)]
@@ -211,7 +211,7 @@ impl File {
                 channel: OUTLET.to_owned(),
                 source: source.to_owned(),
                 target: USER.to_owned(),
-                content: Value::Null,
+                content: Payload::Absent,
                 has_leak: None,
                 leaked_fields: Vec::new(),
                 llm_call_id: None,
@@ -227,7 +227,7 @@ impl File {
 }
 
 /// `error` where the call failed or the text is an error marker, also one copied to memory; `missing` where nothing was kept.
-fn status(content: &Value, call: Option<&Call>) -> Status {
+fn status(content: &Payload, call: Option<&Call>) -> Status {
     let has_failed = call.is_some_and(|call| match &call.error {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
@@ -238,7 +238,7 @@ fn status(content: &Value, call: Option<&Call>) -> Status {
     let is_marker = text.is_some_and(|text| text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("[error")));
     if has_failed || is_marker {
         Status::Error
-    } else if content.is_null() || text.is_some_and(str::is_empty) {
+    } else if content.is_absent() || text.is_some_and(str::is_empty) {
         Status::Missing
     } else {
         Status::Ok

@@ -101,10 +101,7 @@ fn outcome(call: &Observation, later: &[Observation]) -> ActionStatus {
 
 impl ToolExit {
     fn observation(&self, call: &Observation) -> Observation {
-        let arguments = match &call.payload {
-            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
-            other => other.clone(),
-        };
+        let arguments: Value = serde_json::from_str(call.payload.text()).unwrap_or(Value::Null);
         let addresses = self.recipients.iter().filter_map(|name| arguments.get(name)).flat_map(|value| match value {
             Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             Value::String(text) => vec![text.clone()],

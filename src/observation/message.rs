@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Observation, Status};
+use super::payload::without_blanks;
+use super::{Observation, Payload, Status};
 
 /// One message of any role.
 #[derive(Deserialize)]
@@ -98,7 +99,7 @@ pub(super) struct Session<'a> {
 /// What a message leaves.
 struct Left {
     channel: &'static str,
-    payload: Value,
+    payload: Payload,
     status: Status,
     tool: Option<String>,
     event_id: Option<String>,
@@ -125,7 +126,7 @@ impl Session<'_> {
     pub fn gap(&self, observations: &[Observation], status: Status, reason: &str) -> Observation {
         let left = Left {
             channel: "response",
-            payload: if reason.is_empty() { Value::Null } else { reason.into() },
+            payload: if reason.is_empty() { Payload::Absent } else { reason.into() },
             status,
             tool: None,
             event_id: None,
@@ -155,10 +156,10 @@ impl Session<'_> {
     }
 
     /// The payload with its attachments put back.
-    fn attached(&self, payload: Value) -> Value {
+    fn attached(&self, payload: Payload) -> Payload {
         static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("attachment://([0-9A-Za-z_-]+)").ok());
         match (&payload, LazyLock::force(&REFERENCE)) {
-            (Value::String(text), Some(pattern)) if !self.attachments.is_empty() && text.contains("attachment://") => {
+            (Payload::Text(text), Some(pattern)) if !self.attachments.is_empty() && text.contains("attachment://") => {
                 let put = |found: &regex::Captures<'_>| {
                     self.attachments.get(&found[1]).cloned().unwrap_or_else(|| found[0].to_owned())
                 };
@@ -224,23 +225,6 @@ fn text_of(raw: Option<&RawValue>) -> Option<String> {
     }
 }
 
-/// Blanks between the tokens of valid JSON say nothing; numbers stay as written.
-fn without_blanks(raw: &str) -> String {
-    let (mut in_string, mut escaped) = (false, false);
-    let mut text = raw.to_owned();
-    text.retain(|character| {
-        let is_escaped = std::mem::take(&mut escaped);
-        match character {
-            '"' if !is_escaped => in_string = !in_string,
-            '\\' if in_string && !is_escaped => escaped = true,
-            _ if !in_string => return !character.is_ascii_whitespace(),
-            _ => {}
-        }
-        true
-    });
-    text
-}
-
 impl Message {
     /// Texts said aloud, and reasoning.
     fn spoken(&self) -> (Option<String>, Vec<String>) {
@@ -291,7 +275,7 @@ impl Message {
             Some(text) => left.push(plain(if has_calls { "rationale" } else { "response" }, text)),
             None if has_calls => {}
             None => {
-                left.push(Left { payload: Value::Null, status: Status::Missing, ..plain("response", String::new()) });
+                left.push(Left { payload: Payload::Absent, status: Status::Missing, ..plain("response", String::new()) });
             }
         }
         for call in calls {
@@ -322,7 +306,7 @@ impl Message {
         };
         Left {
             channel: "tool_return",
-            payload: said.map_or(Value::Null, Value::from),
+            payload: said.map_or(Payload::Absent, Payload::from),
             status,
             tool: name.or_else(|| known.as_ref().map(|(_, name)| name.clone())),
             event_id: known.map(|(id, _)| format!("{id}/return")),
@@ -333,6 +317,6 @@ impl Message {
 impl Left {
     fn call(tool: Option<String>, arguments: Option<String>, event_id: Option<String>) -> Self {
         let status = if arguments.is_some() { Status::Ok } else { Status::Missing };
-        Self { channel: "tool_call", payload: arguments.map_or(Value::Null, Value::from), status, tool, event_id }
+        Self { channel: "tool_call", payload: arguments.map_or(Payload::Absent, Payload::from), status, tool, event_id }
     }
 }

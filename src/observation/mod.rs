@@ -15,6 +15,7 @@ pub mod inspect;
 mod log;
 mod message;
 pub mod openai;
+mod payload;
 mod python;
 pub mod response;
 mod validate;
@@ -23,6 +24,7 @@ mod vault;
 pub use exit::{Exits, ToolExit};
 pub use import::{Imported, Options, Read, Sink, each, import, read_each};
 pub use log::{Refusal, ReleaseLabel, SessionLog};
+pub use payload::Payload;
 pub use validate::{Checked, Checker, Identity, validate};
 
 /// What the readers of session logs need to know beside a row.
@@ -54,7 +56,7 @@ pub struct Observation {
     /// A channel that the contract declares.
     pub channel: String,
     /// Text, or any JSON value.
-    pub payload: serde_json::Value,
+    pub payload: Payload,
     /// To, cc and bcc of this event; override the channel's recipient.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,

@@ -80,7 +80,7 @@ impl Checker {
         let Some(event) = &observation.event_id else { return Ok(false) };
         let content = self.hasher.hash_one((
             (&observation.channel, observation.request, observation.index, &observation.timestamp),
-            (&observation.recipients, observation.status, observation.payload.to_string()),
+            (&observation.recipients, observation.status, observation.payload.key()),
             (&observation.tool, observation.schema_group),
         ));
         match self.events.entry(self.hasher.hash_one((&observation.session_id, event))) {

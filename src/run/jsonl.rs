@@ -1,12 +1,16 @@
 //! JSONL in and out: one JSON value per `\n`; U+2028 and its kin stay inside a row; a byte-order mark, CRLF and a
 //! missing last newline are accepted.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 
 use crate::error::{Error, Fault, Result};
 use crate::run::atomic;
@@ -36,7 +40,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], place: &str) -> Result<Vec<T>> {
         }
         match serde_json::from_slice(line) {
             Ok(row) => rows.push(row),
-            Err(error) if faults.len() < 10 => faults.push(fault(place, index + 1, &error)),
+            Err(error) if faults.len() < 10 => faults.push(fault::<T>(place, index + 1, line, &error)),
             Err(_) => {}
         }
     }
@@ -88,7 +92,7 @@ pub fn parse_line<T: DeserializeOwned>(line: &[u8], number: usize, place: &str) 
     if line.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(line).map(Some).map_err(|error| fault(place, number, &error))
+    serde_json::from_slice(line).map(Some).map_err(|error| fault::<T>(place, number, line, &error))
 }
 
 fn parse_lines<T: DeserializeOwned + Send>(lines: Vec<(usize, Vec<u8>)>, place: &str) -> Result<Vec<(usize, T)>> {
@@ -108,16 +112,62 @@ fn parse_lines<T: DeserializeOwned + Send>(lines: Vec<(usize, Vec<u8>)>, place: 
     if faults.is_empty() { Ok(rows) } else { Err(Error::Invalid(faults)) }
 }
 
-fn fault(place: &str, line: usize, error: &serde_json::Error) -> Fault {
-    let place = format!("{place}:{line}:{}", error.column());
-    match error.classify() {
-        serde_json::error::Category::Data => {
-            Fault::new(format!("the row does not have the expected form: {}", describe(error))).at(place)
-        }
-        _ => Fault::new(format!("not valid JSON: {}", describe(error))).at(place).hint(
-            "each line must hold one whole JSON object; a cut last line means that the file was not written to its end",
-        ),
+/// Why a line is no row. One that is JSON was not cut.
+fn fault<T: DeserializeOwned>(place: &str, number: usize, line: &[u8], error: &serde_json::Error) -> Fault {
+    let place = format!("{place}:{number}:{}", error.column());
+    let is_json = || serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    if error.classify() == Category::Data || is_json() {
+        return fault_of_form::<T>(line, error).at(place);
     }
+    Fault::new(format!("not valid JSON: {}", describe(error))).at(place).hint(
+        "each line must hold one whole JSON object; a cut last line means that the file was not written to its end",
+    )
+}
+
+const FORM: &str = "the row does not have the expected form";
+
+/// What `serde_json` says of anything but a text where one of some names must stand.
+const NO_NAME: &str = "expected value";
+
+fn fault_of_form<T: DeserializeOwned>(line: &[u8], error: &serde_json::Error) -> Fault {
+    let told = describe(error);
+    let Some((field, value)) = member_at(line, error.column()) else { return Fault::new(format!("{FORM}: {told}")) };
+    let Some(kind) = scalar_kind(value).filter(|_| told == NO_NAME) else {
+        return Fault::new(format!("{FORM}: `{field}`: {told}"));
+    };
+    let fault = Fault::new(format!("{FORM}: `{field}` is {kind}"));
+    match expected_names::<T>(line, &field) {
+        Some(names) => fault.expected(names),
+        None => fault,
+    }
+}
+
+/// The member of the row's object that a column is in, and its value as it is written.
+fn member_at(line: &[u8], column: usize) -> Option<(String, &str)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    members.into_iter().find_map(|(name, value)| {
+        let value = value.get();
+        let start = value.as_ptr().addr() - text.as_ptr().addr();
+        (start..=start + value.len()).contains(&column).then_some((name, value))
+    })
+}
+
+fn scalar_kind(value: &str) -> Option<&'static str> {
+    match value.as_bytes().first()? {
+        b'n' => Some("null"),
+        b't' | b'f' => Some("true or false"),
+        b'-' | b'0'..=b'9' => Some("a number"),
+        _ => None,
+    }
+}
+
+/// The names that a field may have: they are told of a text that is none of them.
+fn expected_names<T: DeserializeOwned>(line: &[u8], field: &str) -> Option<String> {
+    let mut row: serde_json::Map<String, Value> = serde_json::from_slice(line).ok()?;
+    row.insert(field.to_owned(), Value::from("\0"));
+    let told = describe(&serde_json::from_value::<T>(Value::Object(row)).err()?);
+    told.rsplit_once(", expected ").map(|(_, names)| names.to_owned())
 }
 
 /// Writes rows atomically.

@@ -7,7 +7,7 @@ use super::call::{Change, Failure};
 use super::exit::Exit;
 use super::{Interface, Kind, Sent, Workspace, schema};
 use crate::agent::Tools;
-use crate::observation::{ActionStatus, SchemaGroup, Status};
+use crate::observation::{ActionStatus, Payload, SchemaGroup, Status};
 use crate::run::seed::Seed;
 
 /// Names of the internal channels.
@@ -56,7 +56,7 @@ pub struct Event {
     /// The channel.
     pub channel: &'static str,
     /// What appeared.
-    pub payload: Value,
+    pub payload: Payload,
     /// Its own recipients.
     pub recipients: Vec<String>,
     /// Whether it was seen whole.
@@ -153,13 +153,13 @@ impl<'a> Desk<'a> {
 
     /// Logs something that only the evaluator sees, or a gap.
     pub fn note(&mut self, channel: &'static str, payload: Value, status: Status) {
-        self.log(channel, payload, status, None, None);
+        self.log(channel, payload.into(), status, None, None);
     }
 
     fn log(
         &mut self,
         channel: &'static str,
-        payload: Value,
+        payload: Payload,
         status: Status,
         tool: Option<&str>,
         schema_group: Option<SchemaGroup>,
@@ -173,7 +173,7 @@ impl<'a> Desk<'a> {
         let text = self.filter.pass(sent.exit, &sent.text);
         self.events.push(Event {
             channel: sent.exit.name(),
-            payload: Value::String(text.clone()),
+            payload: Payload::Text(text.clone()),
             recipients: sent.recipients.clone(),
             status: Status::Ok,
             tool: None,
@@ -210,7 +210,7 @@ impl<'a> Desk<'a> {
         // A record is recorded or not, however often it is read: reading again tells nothing new.
         let is_recorded = share >= 1.0 || self.seed.stream(&format!("tap/{}", raw["id"])).random::<f64>() < share;
         let (payload, status) = if is_recorded { (raw.clone(), Status::Ok) } else { (Value::Null, Status::Missing) };
-        self.log(channel::RETURN, payload, status, Some(tool), Some(group));
+        self.log(channel::RETURN, payload.into(), status, Some(tool), Some(group));
     }
 
     fn fail(&mut self, tool: &str, failure: Failure) -> String {
@@ -218,7 +218,7 @@ impl<'a> Desk<'a> {
         if let Some(exit) = Exit::of_tool(tool).filter(|exit| *exit != Exit::Console) {
             self.tried.push(Tried { exit, status: ActionStatus::Failed });
         }
-        self.log(channel::RETURN, Value::String(failure.to_string()), Status::Error, Some(tool), None);
+        self.log(channel::RETURN, failure.to_string().into(), Status::Error, Some(tool), None);
         json!({"error": failure.to_string()}).to_string()
     }
 }
@@ -230,7 +230,7 @@ impl Tools for Desk<'_> {
 
     fn call(&mut self, name: &str, arguments: &str) -> String {
         self.calls += 1;
-        let written = serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()));
+        let written = serde_json::from_str(arguments).unwrap_or_else(|_| Payload::Text(arguments.to_owned()));
         self.log(channel::CALL, written, Status::Ok, Some(name), self.reading);
         let effect = match self.workspace.plan(name, arguments, self.interface) {
             Ok(effect) if effect.change.is_some() && self.is_out() => return self.fail(name, Failure::Backend),

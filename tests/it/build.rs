@@ -156,6 +156,10 @@ fn a_folder_holds_every_file_and_the_digests_of_its_outputs() {
         assert_eq!(manifest["outputs"][name], digest, "{name}");
     }
     assert_eq!(manifest["counts"]["pairs"]["over-refusal"], 2);
+    let lengths = &manifest["counts"]["lengths"];
+    assert!(lengths["over-refusal"]["signed_difference"].is_number(), "{lengths}");
+    assert!(lengths["chosen"].get("signed_difference").is_none(), "chosen answers are compared with nothing");
+    assert!(lengths["chosen"].get("largest_difference").is_none(), "{lengths}");
     assert_eq!(topalign::dataset::read_sft(&out.join("sft.jsonl")).unwrap().len(), 4);
     assert_eq!(topalign::dataset::read_preferences(&out.join("dpo.jsonl")).unwrap().len(), 6);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing temporary stays");
@@ -424,7 +428,7 @@ fn no_usable_trace_leaves_the_folder_as_it_was() {
     topalign::run::jsonl::write(&path("traces.jsonl"), &traces).unwrap();
     topalign::run::jsonl::write(&path("contracts.jsonl"), contracts(&synthetic(9).0[5..])).unwrap();
     std::fs::create_dir(path("data")).unwrap();
-    std::fs::write(path("data").join("kept"), "as it was").unwrap();
+    std::fs::write(path("data").join("manifest.json"), "as it was").unwrap();
     let sources = build::Sources {
         traces: &path("traces.jsonl"),
         format: Format::Auto,
@@ -435,7 +439,7 @@ fn no_usable_trace_leaves_the_folder_as_it_was() {
     let error = build::write_each(&path("data"), sources, &BTreeMap::new(), made(&inputs, &options)).unwrap_err();
     assert_eq!(error.exit_status(), 2);
     assert!(error.to_string().contains("no-contract 3"), "{error}");
-    assert_eq!(std::fs::read_to_string(path("data").join("kept")).unwrap(), "as it was");
+    assert_eq!(std::fs::read_to_string(path("data").join("manifest.json")).unwrap(), "as it was");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing temporary stays");
 }
 

@@ -16,6 +16,7 @@ mod control;
 mod dataset;
 mod device;
 mod disk;
+mod edges;
 mod embedded;
 mod endpoint;
 mod evaluate;

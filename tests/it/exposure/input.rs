@@ -264,3 +264,46 @@ fn an_empty_log_has_no_figures() {
     let (summary, _) = log(Vec::new()).analyse().unwrap();
     assert!(summary.sessions.is_empty() && summary.aggregate.overall.ecr.mean.is_none());
 }
+
+/// The matches in one payload, written into the log as it is given here.
+fn matches_in(payload: &str, targets: &Value) -> Vec<topalign::exposure::MatchRow> {
+    let mut rows = log(Vec::new());
+    rows.contracts[0]["targets"] = targets.clone();
+    let folder = tempfile::tempdir().unwrap();
+    let files = rows.write(folder.path());
+    let start = r#"{"session_id":"s","contract_id":"k","request":1,"channel":"console","payload":"#;
+    std::fs::write(&files.observations[0], format!("{start}{payload}}}\n")).unwrap();
+    topalign::exposure::analyse(&files, &Settings::default(), None).unwrap();
+    topalign::run::jsonl::read(&files.out.join("matches.jsonl")).unwrap()
+}
+
+#[test]
+fn a_number_is_searched_with_all_its_digits() {
+    let account = json!([{"target_id": "a", "value": "12345678901234567890123", "type": "account"}]);
+    let payload = r#"{"id": 12345678901234567890123}"#;
+    let found = matches_in(payload, &account);
+    assert_eq!((found.len(), found[0].tier), (1, topalign::adjudicate::Tier::Exact));
+    assert_eq!(&payload[found[0].span[0]..found[0].span[1]], "12345678901234567890123");
+}
+
+#[test]
+fn spans_are_those_of_the_payload_as_it_is_written() {
+    let label = json!([{"target_id": "a", "value": "Alpha Centauri"}]);
+    let payload = r#"{"b": "x",   "t": "Alpha Centauri"}"#;
+    let found = matches_in(payload, &label);
+    let spans: Vec<&str> = found.iter().map(|found| &payload[found.span[0]..found.span[1]]).collect();
+    assert_eq!(spans, ["Alpha Centauri"]);
+}
+
+#[test]
+fn what_is_absent_from_the_figures_has_a_reason() {
+    let session = with(row("s", 1, "console", "Ada Quill"), json!({"condition": "on"}));
+    let summary = serde_json::to_value(log(vec![session]).analyse().unwrap().0).unwrap();
+    let aggregate = &summary["aggregate"];
+    for group in [&aggregate["overall"], &aggregate["by_condition"]["on"]] {
+        assert!(group["recognition"].is_null() && group["recognition_reason"].is_string(), "{group}");
+    }
+    let paths = &aggregate["paths"];
+    assert!(paths["internal_first_of_two_sided"].is_null(), "{paths}");
+    assert!(paths["internal_first_of_two_sided_reason"].is_string(), "{paths}");
+}

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use topalign::endpoint::{CallError, Chat, ChatReply, ChatRequest, Counts, ReplyEnd, ToolCall};
-use topalign::observation::Status;
+use topalign::observation::{Observation, Status};
 use topalign::session::{Model, Models, Played, SessionStatus, Slate, play};
 
 use super::{SMALL, settings};
@@ -112,8 +111,8 @@ fn whatever_the_model_does_the_session_ends_within_its_budget_with_a_status() {
 fn a_megabyte_of_arguments_is_logged_once_and_fills_no_conversation() {
     for runtime in ["R", "F"] {
         let played = play_with(Fault::Megabyte, runtime);
-        let size = |value: &Value| value.to_string().len();
-        let large = played.observations.iter().filter(|observation| size(&observation.payload) > 1 << 20).count();
+        let is_large = |observation: &&Observation| observation.payload.to_string().len() > 1 << 20;
+        let large = played.observations.iter().filter(is_large).count();
         assert_eq!(large, 4, "{runtime}");
         assert!(!played.observations.iter().any(|observation| observation.channel == "console"));
     }
