@@ -28,9 +28,9 @@ use crate::trace::{Part, Trace, leaves};
 use super::gate::{Gate, essential_ids};
 use super::rows::{is_thin, sft_row};
 use super::scene::Scene;
-use super::write::OUTPUTS;
 use super::stream::by_trace;
 use super::template::Draft;
+use super::write::OUTPUTS;
 use super::{Inputs, Quarantined, Reason};
 
 /// The writer's name in rows and manifests.

@@ -275,7 +275,11 @@ impl Message {
             Some(text) => left.push(plain(if has_calls { "rationale" } else { "response" }, text)),
             None if has_calls => {}
             None => {
-                left.push(Left { payload: Payload::Absent, status: Status::Missing, ..plain("response", String::new()) });
+                left.push(Left {
+                    payload: Payload::Absent,
+                    status: Status::Missing,
+                    ..plain("response", String::new())
+                });
             }
         }
         for call in calls {

@@ -61,9 +61,7 @@ impl Payload {
             Some(b'n') => Ok(Self::Absent),
             Some(b'"') => serde_json::from_str(text).map(Self::Text),
             // A row of JSONL has no line breaks. In JSON they stand between tokens only, so that a space each moves nothing.
-            _ if text.contains(['\n', '\r']) => {
-                RawValue::from_string(text.replace(['\n', '\r'], " ")).map(Self::Json)
-            }
+            _ if text.contains(['\n', '\r']) => RawValue::from_string(text.replace(['\n', '\r'], " ")).map(Self::Json),
             _ => Ok(Self::Json(raw)),
         }
     }
