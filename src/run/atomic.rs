@@ -51,10 +51,7 @@ impl Pending {
     /// [`Error::Write`] with the path.
     pub fn create(path: &Path) -> Result<Self> {
         let fail = |source| Error::write(path, source);
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(path);
         fs::create_dir_all(folder).map_err(fail)?;
         let temporary = tempfile::Builder::new().prefix(".topalign-").tempfile_in(folder).map_err(fail)?;
         let (file, temporary) = temporary.into_parts();
@@ -131,10 +128,7 @@ pub fn refuse_other_folder(out: &Path, mark: &str, what: &str) -> Result<()> {
 /// [`Error::Write`] with the path, or whatever `produce` returns; the temporary folder is removed.
 pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let fail = |source| Error::write(path, source);
-    let parent = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let parent = folder_of(path);
     fs::create_dir_all(parent).map_err(fail)?;
     let temporary = tempfile::Builder::new().prefix(".topalign-").tempdir_in(parent).map_err(fail)?;
     produce(temporary.path()).map_err(|error| error_at(error, temporary.path(), path))?;
@@ -149,6 +143,29 @@ pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> R
         fs::rename(&fresh, path).map_err(fail)?;
     }
     Ok(())
+}
+
+/// Removes a folder with all that is in it, if it is there. It is renamed first, so that a process that ends on the way leaves
+/// no part of it at its path.
+///
+/// # Errors
+/// [`Error::Write`] with the path.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let fail = |source| Error::write(path, source);
+    let grave = tempfile::Builder::new().prefix(".topalign-").tempdir_in(folder_of(path)).map_err(fail)?;
+    fs::rename(path, grave.path().join("removed")).map_err(fail)?;
+    grave.close().map_err(fail)
+}
+
+/// The folder that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 /// An error of writing into the temporary folder names the file that there would have been.
