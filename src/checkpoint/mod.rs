@@ -16,6 +16,6 @@ pub use export::ModelExport;
 pub use merge::merge;
 pub use source::SourceModel;
 pub use state::{
-    Checkpoint, Resumable, TrainingState, clear, exist, folder_of, latest, load, prune, rotate, save, sweep,
+    Checkpoint, Resumable, TrainingState, clear, exist, folder_of, latest, load, prune, rotate, save, states, sweep,
 };
 pub use tensors::{read_tensors, write_tensors};

@@ -140,9 +140,22 @@ pub fn latest(run_folder: &Path, device: &Device) -> Result<Resumable> {
     let faults = skipped.into_iter().map(|(folder, reason)| {
         Fault::new(format!("no whole checkpoint to resume from: {reason}"))
             .at(folder.display())
-            .hint("remove the damaged checkpoints, or run without --resume to start again")
+            .hint("remove the damaged checkpoints, or start again: without --resume, or by `topalign run --force STAGE`")
     });
     Err(Error::Invalid(faults.collect()))
+}
+
+/// Where the checkpoints of a run folder stand, by step, as their states say: tensors are not read, and a checkpoint whose state
+/// cannot be read is left out.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn states(run_folder: &Path) -> Result<Vec<TrainingState>> {
+    let read = |folder: PathBuf| {
+        let bytes = std::fs::read(folder.join(STATE)).ok()?;
+        serde_json::from_slice::<StateFile>(&bytes).ok().map(|file| file.state)
+    };
+    Ok(folders(run_folder)?.into_values().filter_map(read).collect())
 }
 
 /// Whether the run folder holds any checkpoint, whole or not.

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use super::Console;
 use crate::device::{Compute, DeviceChoice};
 use crate::error::{Error, Fault, Result};
-use crate::model::ModelSource;
+use crate::model::{LocalModel, ModelSource};
 use crate::rank::Group;
 use crate::recipe::{Recipe, SCRATCH};
-use crate::run::{atomic, digest};
-use crate::train::{Job, RunManifest, Start};
+use crate::run::digest;
+use crate::train::{Job, MODEL_INPUT, ResolvedRecipe, RunManifest, Start};
 
 /// Arguments of a training command.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub struct Training {
     pub data: PathBuf,
     held_out: Option<PathBuf>,
     out: PathBuf,
-    model: PathBuf,
+    model: LocalModel,
     model_name: String,
     start: Start,
     compute: Compute,
@@ -84,7 +84,12 @@ impl Arguments {
             None if recipe.model.source == SCRATCH => run.join("base").display().to_string(),
             None => recipe.model.source.clone(),
         };
-        let model = ModelSource::parse(&model_name)?.resolve()?.path;
+        let model = ModelSource::parse(&model_name)?.resolve()?;
+        // What is saved of the recipe, and its digest, are those of the run that was made.
+        let recipe = match &self.model {
+            Some(given) => recipe.on_model(given),
+            None => recipe,
+        };
         let out = self.out.clone().unwrap_or_else(|| run.join(stage));
         let start = if self.resume { Start::Resume } else { Start::Fresh };
         let held_out = self.held_out.clone();
@@ -106,30 +111,37 @@ impl Training {
     /// The job.
     ///
     /// # Errors
-    /// Unreadable rows.
+    /// Unreadable rows or model files.
     pub fn job(&self) -> Result<Job<'_>> {
         let seed = self.recipe.training_seed();
-        let mut job = Job::new(&self.model, &self.model_name, &self.out, seed).on(self.compute.clone());
+        let mut job = Job::new(&self.model.path, &self.model_name, &self.out, seed).on(self.compute.clone());
         job.lora = self.recipe.model.lora.as_ref();
         job.base_storage = self.recipe.model.base_storage;
         job.start = self.start;
+        job.inputs.insert(MODEL_INPUT.to_owned(), self.model.digest()?);
         job.inputs.insert("data".to_owned(), digest::of_file(&self.data)?);
         if let Some(held_out) = &self.held_out {
             job.inputs.insert("held_out".to_owned(), digest::of_file(held_out)?);
         }
-        job.recipe_digest = Some(digest::of_value(&self.recipe)?);
+        job.recipe = Some(ResolvedRecipe::new(&self.recipe, &self.given())?);
         Ok(job)
     }
 
-    /// Saves the resolved recipe beside the run and prints its manifest; the first rank does.
+    /// What the command was given beside the recipe, and what stood for it where it was not.
+    fn given(&self) -> Vec<(&'static str, &Path)> {
+        let mut given = vec![("rows", self.data.as_path()), ("run folder", self.out.as_path())];
+        given.extend(self.held_out.as_deref().map(|held_out| ("held-out rows", held_out)));
+        given
+    }
+
+    /// Prints the manifest; the first rank does.
     ///
     /// # Errors
-    /// An unwritable run folder.
+    /// A manifest without a JSON form, or an output that cannot be written to.
     pub fn finish(&self, manifest: &RunManifest, console: Console, group: &dyn Group) -> Result<()> {
         if !group.is_first() {
             return Ok(());
         }
-        atomic::write(&self.out.join("recipe.resolved.toml"), self.recipe.to_toml()?.as_bytes())?;
         let text = serde_json::to_string_pretty(manifest).map_err(|error| Error::Failed(error.to_string()))?;
         console.print(manifest, &format!("{text}\n-> {}", self.out.join("final").display()))
     }

@@ -11,6 +11,7 @@ use super::gguf;
 use super::weights::{self, Compact, Weights};
 use crate::error::{Error, Fault, Result};
 use crate::recipe::settings::BaseStorage;
+use crate::run::digest;
 
 /// A model as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +78,24 @@ impl ModelSource {
 }
 
 impl LocalModel {
+    /// Digest of the files: a folder's configuration, tokenizer and weights, or the `.gguf` file.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn digest(&self) -> Result<String> {
+        if self.path.is_file() {
+            return digest::of_file(&self.path);
+        }
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&self.path)
+            .map_err(|source| Error::read(&self.path, source))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "safetensors" || extension == "json"))
+            .collect();
+        files.sort();
+        let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
+        digest::of_value(&digests)
+    }
+
     /// Reads config and weights in f32, checked against each other.
     ///
     /// # Errors

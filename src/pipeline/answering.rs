@@ -30,6 +30,15 @@ pub(super) struct Answering<'a> {
     pub compute: &'a Compute,
 }
 
+/// What an earlier attempt's answers are to this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// Those that are whole are kept, and the others are asked for.
+    Next,
+    /// Nothing: all are asked for again.
+    Anew,
+}
+
 impl Answering<'_> {
     fn identity(&self) -> Identity<'_> {
         let Recipe { seed, generate, .. } = self.recipe;
@@ -77,12 +86,12 @@ impl Answering<'_> {
     }
 
     /// A model behind an endpoint answers. `mark` tells what it is asked: an attempt that ended early goes on where the file
-    /// that it left is of the same mark.
-    pub fn over_endpoint(&self, agent: &AgentSettings, mark: &str) -> Result<()> {
+    /// that it left is of the same mark, unless it is redone.
+    pub fn over_endpoint(&self, agent: &AgentSettings, mark: &str, attempt: Attempt) -> Result<()> {
         let recipe = self.recipe;
         let marked = self.out.with_extension("inputs.sha256");
         let is_same = std::fs::read_to_string(&marked).is_ok_and(|found| found == mark);
-        let existing = if is_same { Existing::Resume } else { Existing::Replace };
+        let existing = if is_same && attempt == Attempt::Next { Existing::Resume } else { Existing::Replace };
         let mut output = Output::open(self.out, existing, self.traces, self.identity())?;
         output.forget_failed_calls();
         atomic::write(&marked, mark.as_bytes())?;

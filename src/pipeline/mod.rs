@@ -21,7 +21,7 @@ use crate::device::{Compute, NumberFormat};
 use crate::error::{Error, Result};
 use crate::rank::Group;
 use crate::recipe::Recipe;
-use crate::run::atomic;
+use crate::train::ResolvedRecipe;
 pub use ablation::ablate;
 pub use asking::{Asked, Asking, Judged};
 pub use stage::{Record, Stages};
@@ -75,7 +75,7 @@ pub struct Outcome {
 pub fn run(recipe: &Recipe, options: &Options<'_>) -> Result<Outcome> {
     let folder = options.folder.to_path_buf();
     if options.group.is_first() {
-        atomic::write(&folder.join("recipe.resolved.toml"), recipe.to_toml()?.as_bytes())?;
+        ResolvedRecipe::new(recipe, &[])?.write(&folder)?;
     }
     let stages = Stages::open(&folder, options.force, options.announce);
     let compute = Compute { device: options.device.clone(), format: recipe.model.dtype };

@@ -17,7 +17,7 @@ use crate::rank::Group;
 use crate::recipe::Recipe;
 use crate::run::{atomic, digest};
 use crate::scratch;
-use crate::train::{self, Job, Rows, Start};
+use crate::train::{self, Job, MODEL_INPUT, ResolvedRecipe, Rows, Start};
 
 const BASE: &str = "base";
 /// Holds the digest of the inputs that a training stage was started with.
@@ -57,9 +57,9 @@ impl Pipeline<'_> {
             return Ok(Made { path: self.path(BASE), name: "scratch".to_owned(), digest });
         }
         let source = &self.recipe.model.source;
-        let path = ModelSource::parse(source)?.resolve()?.path;
-        let digest = digest_model(&path)?;
-        Ok(Made { path, name: source.clone(), digest })
+        let model = ModelSource::parse(source)?.resolve()?;
+        let digest = model.digest()?;
+        Ok(Made { path: model.path, name: source.clone(), digest })
     }
 
     /// The SFT policy; the base where the recipe has no SFT.
@@ -97,6 +97,7 @@ impl Pipeline<'_> {
         let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         let (force, group) = (self.stages.is_forced("sft"), self.group);
         self.stage_of_all(force, "sft", &inputs, &outputs, || {
+            start_over_if(force, group, &out)?;
             let job = job(recipe, &base, (&out, group), &rows, &mark)?.on(compute);
             mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_sft).transpose()?.unwrap_or_default();
@@ -123,6 +124,7 @@ impl Pipeline<'_> {
         let (mark, recipe, compute) = (digest::of_value(&inputs)?, self.recipe, self.compute.clone());
         let (force, group) = (self.stages.is_forced("dpo"), self.group);
         self.stage_of_all(force, "dpo", &inputs, &outputs, || {
+            start_over_if(force, group, &out)?;
             let job = job(recipe, &base, (&out, group), &pairs, &mark)?.on(compute);
             mark_if_first(group, &out, &mark)?;
             let held_out = held_out.as_deref().map(read_preferences).transpose()?.unwrap_or_default();
@@ -130,6 +132,19 @@ impl Pipeline<'_> {
             merge_if(lora.is_some() && group.is_first(), &base, &out)
         })
     }
+}
+
+/// A stage that is redone begins with nothing: what an earlier run of it left, whole or damaged, is removed by the first
+/// rank. A folder without the mark is not the stage's, and the training says whether it may begin there.
+fn start_over_if(is_forced: bool, group: &dyn Group, out: &Path) -> Result<()> {
+    if !is_forced {
+        return Ok(());
+    }
+    if group.is_first() && out.join(MARK).is_file() {
+        atomic::remove_folder(out)?;
+    }
+    // No rank may look into a folder that is about to go.
+    group.wait()
 }
 
 /// A job that resumes from the last checkpoint if an interrupted stage of the same inputs left one, and starts afresh
@@ -148,9 +163,9 @@ fn job<'job>(
     let mark = out.join(MARK);
     let is_same = std::fs::read_to_string(&mark).is_ok_and(|marked| marked == inputs);
     job.start = if is_same { Start::Resume } else { Start::Fresh };
-    job.inputs.insert("model".to_owned(), base.digest.clone());
+    job.inputs.insert(MODEL_INPUT.to_owned(), base.digest.clone());
     job.inputs.insert("data".to_owned(), digest::of_file(rows)?);
-    job.recipe_digest = Some(digest::of_value(recipe)?);
+    job.recipe = Some(ResolvedRecipe::new(recipe, &[])?);
     Ok(job)
 }
 
@@ -181,19 +196,4 @@ fn merge_if(is_wanted: bool, base: &Made, out: &Path) -> Result<()> {
         checkpoint::merge(&base.path, &base.name, Some(&out.join("final")), DType::F32, &out.join("merged"))?;
     }
     Ok(())
-}
-
-/// Digest of a model's config and weights.
-fn digest_model(path: &Path) -> Result<String> {
-    if path.is_file() {
-        return digest::of_file(path);
-    }
-    let mut files: Vec<PathBuf> = std::fs::read_dir(path)
-        .map_err(|source| crate::error::Error::read(path, source))?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "safetensors" || extension == "json"))
-        .collect();
-    files.sort();
-    let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
-    digest::of_value(&digests)
 }

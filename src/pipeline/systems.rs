@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::Pipeline;
-use super::answering::Answering;
+use super::answering::{Answering, Attempt};
 use super::asking::{Asked, Asking};
 use super::data::{CONTRACTS, HELD_OUT};
 use super::model::Made;
@@ -121,8 +121,10 @@ impl<'recipe> Pipeline<'recipe> {
                 Answers::Endpoint(agent) => {
                     let inputs = (agent, common, recipe.seed);
                     let mark = digest::of_value(&inputs)?;
+                    let attempt = if force { Attempt::Anew } else { Attempt::Next };
                     // An endpoint's limits are those of one process.
-                    let work = || if group.is_first() { answering.over_endpoint(agent, &mark) } else { Ok(()) };
+                    let work =
+                        || if group.is_first() { answering.over_endpoint(agent, &mark, attempt) } else { Ok(()) };
                     self.stage_of_all(force, &stage, &inputs, &[file.as_str()], work)?;
                 }
             }

@@ -107,6 +107,14 @@ impl Recipe {
         self.training_seed.unwrap_or(self.seed)
     }
 
+    /// The same recipe on another model; the shape of a model made from nothing goes with that one.
+    #[must_use]
+    pub fn on_model(mut self, source: &str) -> Self {
+        source.clone_into(&mut self.model.source);
+        self.model.scratch = None;
+        self
+    }
+
     /// Reads a recipe file, applies overrides and resolves paths and defaults.
     ///
     /// # Errors

@@ -52,10 +52,7 @@ impl Pending {
     /// [`Error::Write`] with the path.
     pub fn create(path: &Path) -> Result<Self> {
         let fail = |source| Error::write(path, source);
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(path);
         let (file, temporary) = Temporary::file(folder).map_err(fail)?;
         Ok(Self { buffer: std::io::BufWriter::new(file), temporary, path: path.to_path_buf() })
     }
@@ -159,16 +156,36 @@ const SHOWN: usize = 5;
 /// [`Error::Write`] with the path, or whatever `produce` returns; the temporary folder is removed.
 pub fn write_folder(path: &Path, produce: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let fail = |source| Error::write(path, source);
-    let parent = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let parent = folder_of(path);
     let fresh = Temporary::folder(parent).map_err(fail)?;
     produce(fresh.path()).map_err(|error| error_at(error, fresh.path(), path))?;
     set_ordinary_permissions(fresh.path()).map_err(fail)?;
     match temporary::replace_folder(&fresh, path).map_err(fail)? {
         Some(old) => old.remove().map_err(fail),
         None => Ok(()),
+    }
+}
+
+/// Removes a folder with all that is in it, if it is there. It is renamed first, so that a process that ends on the way leaves
+/// no part of it at its path.
+///
+/// # Errors
+/// [`Error::Write`] with the path.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let fail = |source| Error::write(path, source);
+    let grave = tempfile::Builder::new().prefix(".topalign-").tempdir_in(folder_of(path)).map_err(fail)?;
+    fs::rename(path, grave.path().join("removed")).map_err(fail)?;
+    grave.close().map_err(fail)
+}
+
+/// The folder that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     }
 }
 

@@ -10,6 +10,7 @@ use super::manifest::RunManifest;
 use super::objective::{Objective, Supervised};
 use super::plan::{ForwardPasses, Plan};
 use super::preferences;
+use super::resolved::ResolvedRecipe;
 use super::rows::{encode_dpo, encode_sft, encode_unpaired};
 use super::session::{Inputs, Session};
 use crate::dataset::{PreferencePair, SftRow};
@@ -20,6 +21,9 @@ use crate::rank::{Alone, Group};
 use crate::recipe::settings::{BaseStorage, DpoSettings, LoraSettings, SftSettings};
 use crate::run::interrupt;
 use crate::run::seed::Seed;
+
+/// The name of the model among a job's inputs; all others are data.
+pub const MODEL_INPUT: &str = "model";
 
 /// What SFT and DPO runs have in common.
 #[derive(Clone)]
@@ -42,8 +46,8 @@ pub struct Job<'a> {
     pub start: Start,
     /// Digests of the inputs by name, for the manifest.
     pub inputs: BTreeMap<String, String>,
-    /// Digest of the resolved recipe, where there is one.
-    pub recipe_digest: Option<String>,
+    /// The recipe that started the run, where there is one.
+    pub recipe: Option<ResolvedRecipe>,
     /// Tokens of one forward and backward pass; bounds memory.
     pub tokens_per_pass: usize,
     /// The processes that train together. All see the same model, rows and run folder; the first one writes.
@@ -74,7 +78,7 @@ impl<'a> Job<'a> {
             out,
             start: Start::Fresh,
             inputs: BTreeMap::new(),
-            recipe_digest: None,
+            recipe: None,
             tokens_per_pass: TOKENS_PER_PASS,
             group: &Alone,
             stop: &interrupt::requested,

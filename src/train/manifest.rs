@@ -120,7 +120,8 @@ pub struct RunOutcome {
     pub seconds: f64,
     /// Of which in optimizer steps, whichever process made them.
     pub step_seconds: f64,
-    /// Of which computing the reference's log-probabilities (DPO), or reading them from the cache.
+    /// Of which computing the reference's log-probabilities, or reading them from the cache; absent without a reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_seconds: Option<f64>,
     /// Tokens read over the whole run.
     pub tokens: u64,

@@ -305,16 +305,20 @@ impl Loop<'_> {
 
     fn restore(&self, checkpoint: &Checkpoint, optimizer: &mut AdamW) -> Result<()> {
         if checkpoint.state.run_digest != self.run_digest {
-            return Err(Fault::new("the checkpoint was written by a run with other settings, data or model")
-                .at(checkpoint::folder_of(self.folder, checkpoint.state.step).display())
-                .hint("resume with the recipe and inputs that the run began with, or run without --resume")
-                .into());
+            return Err(of_another_run(self.folder, checkpoint.state.step).into());
         }
         for (name, parameter) in self.policy.parameters() {
             restore_values(parameter, &checkpoint.trainable, name)?;
         }
         optimizer.restore(&checkpoint.optimizer, checkpoint.state.step)
     }
+}
+
+/// The checkpoint of this step does not continue this run.
+pub(super) fn of_another_run(run_folder: &Path, step: usize) -> Fault {
+    Fault::new("the checkpoint was written by a run with other settings, data or model")
+        .at(checkpoint::folder_of(run_folder, step).display())
+        .hint("resume with the recipe and inputs that the run began with, or run without --resume")
 }
 
 fn row_names(trees: &[Tree], units: &[usize]) -> String {

@@ -10,7 +10,7 @@ use candle_core::{Device, Tensor};
 use serde::Serialize;
 
 use super::evaluation::Evaluation;
-use super::job::{Job, Start};
+use super::job::{Job, MODEL_INPUT, Start};
 use super::log::{StepRow, milliseconds, seconds_of};
 use super::manifest::{DataCounts, MANIFEST, ParameterCounts, RunManifest, RunOutcome, RunStatus, peak_memory_bytes};
 use super::objective::Objective;
@@ -22,7 +22,7 @@ use super::progress::{Progress, message};
 use super::record::write_trainer_state;
 use super::reference::{read_cached, reference, write_cached};
 use super::rows::Encoded;
-use super::run_loop::{Loop, LoopOutcome};
+use super::run_loop::{Loop, LoopOutcome, of_another_run};
 use crate::checkpoint::{self, AdapterExport, CardContent, Checkpoint, ModelCard, ModelExport, SourceModel};
 use crate::device::NumberFormat;
 use crate::error::{Error, Fault, Result};
@@ -119,11 +119,28 @@ impl<'a> Session<'a> {
     /// Makes the run folder ready; the first rank does it.
     pub(super) fn prepare(&self) -> Result<()> {
         if self.job.group.is_first() {
+            self.check_checkpoints()?;
             prepare_folder(self.job)?;
             self.keep_merged_base()?;
             self.manifest(None).write(self.job.out)?;
+            // Later than `started`: an earlier run's `complete` must not stand beside another recipe.
+            self.job.recipe.as_ref().map_or(Ok(()), |recipe| recipe.write(self.job.out))?;
         }
         self.job.group.wait()
+    }
+
+    /// Refuses to resume another run while its folder is still as that run left it: manifest and recipe are replaced next.
+    fn check_checkpoints(&self) -> Result<()> {
+        if self.job.start == Start::Fresh {
+            return Ok(());
+        }
+        let states = checkpoint::states(self.job.out)?;
+        match states.last() {
+            Some(newest) if states.iter().all(|state| state.run_digest != self.run_digest) => {
+                Err(of_another_run(self.job.out, newest.step).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is trained on.
@@ -337,7 +354,7 @@ impl<'a> Session<'a> {
             base_model: self.job.model_name.to_owned(),
             content: if self.job.lora.is_some() { CardContent::Adapter } else { CardContent::Model },
             stage: self.stage.to_owned(),
-            datasets: self.job.inputs.keys().cloned().collect(),
+            datasets: self.job.inputs.keys().filter(|name| *name != MODEL_INPUT).cloned().collect(),
             facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
@@ -349,7 +366,7 @@ impl<'a> Session<'a> {
             stage: self.stage.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("TOPALIGN_COMMIT").map(str::to_owned),
-            recipe_digest: self.job.recipe_digest.clone(),
+            recipe_digest: self.job.recipe.as_ref().map(|recipe| recipe.digest().to_owned()),
             inputs: self.job.inputs.clone(),
             run_digest: self.run_digest.clone(),
             seed: self.job.seed,

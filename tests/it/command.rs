@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use topalign::train::{RESOLVED, RunManifest, RunStatus, read_log};
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -91,6 +93,10 @@ fn one_command_runs_everything_and_a_second_one_skips_it_all() {
     ] {
         assert!(run.join(file).is_file(), "{file} is missing");
     }
+    for stage in ["sft", "dpo"] {
+        let of = |folder: &Path| std::fs::read_to_string(folder.join(RESOLVED)).unwrap();
+        assert_eq!(of(&run.join(stage)), of(&run), "{stage} tells what it was trained by");
+    }
     let dpo = std::fs::read_to_string(run.join("dpo/log.jsonl")).unwrap();
     let row: serde_json::Value = serde_json::from_str(dpo.lines().next().unwrap()).unwrap();
     assert!((row["loss"].as_f64().unwrap() - std::f64::consts::LN_2).abs() < 1e-5, "{row}");
@@ -105,6 +111,47 @@ fn one_command_runs_everything_and_a_second_one_skips_it_all() {
     assert!(!text(&second.stderr).contains("running"), "{}", text(&second.stderr));
     assert_eq!(stages, std::fs::read(run.join("stages.json")).unwrap());
     assert_eq!(first.stdout.is_empty(), second.stdout.is_empty());
+}
+
+/// `topalign run tiny.toml` must succeed; what it said.
+fn run_tiny(more: &[&str], folder: &Path) -> String {
+    let ran = topalign(&[&["run", "tiny.toml"], more].concat(), folder);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{more:?}: {stderr}");
+    stderr
+}
+
+fn checkpoints(stage: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(stage).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("checkpoint-")).collect()
+}
+
+#[test]
+fn a_forced_training_begins_with_nothing_and_one_that_is_not_whole_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tiny_recipe(here);
+    run_tiny(&[], here);
+    let run = here.join("runs/tiny");
+    for (stage, steps) in [("sft", 3), ("dpo", 2)] {
+        let out = run.join(stage);
+        std::fs::write(out.join("left"), "by the earlier run").unwrap();
+        // Preferences are trained again over damaged checkpoints, which nothing may read.
+        for checkpoint in checkpoints(&out).iter().filter(|_| stage == "dpo") {
+            std::fs::write(checkpoint.join("trainable.safetensors"), "cut").unwrap();
+        }
+        let said = run_tiny(&["--force", stage], here);
+        assert!(said.contains(&format!("{stage}: running")), "{said}");
+        let manifest = RunManifest::read(&out).unwrap();
+        assert_eq!((manifest.status, manifest.resumed_from), (RunStatus::Complete, None), "{stage}");
+        assert_eq!(read_log(&out.join("log.jsonl")).unwrap().len(), steps, "{stage}");
+        assert!(!out.join("left").exists(), "{stage}");
+    }
+    let hidden = std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(hidden.filter(|name| name.to_string_lossy().starts_with(".topalign-")).count(), 0);
+    std::fs::remove_dir_all(run.join("dpo/final")).unwrap();
+    run_tiny(&[], here);
+    assert_eq!(RunManifest::read(&run.join("dpo")).unwrap().resumed_from, Some(2));
 }
 
 #[test]
@@ -182,14 +229,7 @@ fn a_system_behind_an_endpoint_stands_in_the_same_table_and_goes_on_after_a_fail
         let said = request.body.to_string();
         Answer::text(if said.contains("selected_tool_ids") { "no JSON" } else { "an answer" })
     });
-    let agent = format!(
-        "[[evaluate.agent]]\nname = \"lab\"\nurl = \"{}\"\nmodel = \"m\"\nretries = 0\nconcurrency = 1\n",
-        server.url
-    );
-    let text_of_recipe = std::fs::read_to_string(&recipe).unwrap();
-    let (start, rest) = text_of_recipe.split_at(text_of_recipe.find("[sft]").unwrap());
-    let rest = &rest[rest.find("[generate]").unwrap()..];
-    std::fs::write(&recipe, format!("{start}{rest}{agent}").replace("limit = 4", "limit = 12")).unwrap();
+    untrained_with_agent(&recipe, &server.url, 12);
     let ran = topalign(&["run", "tiny.toml"], here);
     assert_eq!(ran.status.code(), Some(1), "{}", text(&ran.stderr));
     let asked = server.received().len();
@@ -203,6 +243,34 @@ fn a_system_behind_an_endpoint_stands_in_the_same_table_and_goes_on_after_a_fail
     assert_eq!(summary["systems"]["lab"]["scored"], 12, "{summary}");
     let page = std::fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("Calls of lab") && page.contains("resumed: "), "what the calls took is on the page");
+}
+
+/// Leaves training out of the tiny recipe and puts a system behind an endpoint into it.
+fn untrained_with_agent(recipe: &Path, url: &str, limit: usize) {
+    let agent = format!(
+        "[[evaluate.agent]]\nname = \"lab\"\nurl = \"{url}\"\nmodel = \"m\"\nretries = 0\nconcurrency = 1\n"
+    );
+    let text = std::fs::read_to_string(recipe).unwrap();
+    let (start, rest) = text.split_at(text.find("[sft]").unwrap());
+    let rest = &rest[rest.find("[generate]").unwrap()..];
+    let changed = format!("{start}{rest}{agent}").replace("limit = 4", &format!("limit = {limit}"));
+    std::fs::write(recipe, changed).unwrap();
+}
+
+#[test]
+fn forced_answers_of_an_endpoint_are_all_asked_for_again() {
+    use crate::server::{Answer, Server};
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let server = Server::start(|_, _| Answer::text("an answer"));
+    untrained_with_agent(&tiny_recipe(here), &server.url, 4);
+    run_tiny(&[], here);
+    let first = server.received().len();
+    assert!(first >= 4, "{first}");
+    run_tiny(&[], here);
+    assert_eq!(server.received().len(), first, "complete answers are kept");
+    run_tiny(&["--force", "generate"], here);
+    assert_eq!(server.received().len(), 2 * first);
 }
 
 #[test]

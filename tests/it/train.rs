@@ -30,6 +30,8 @@ mod ranks;
 mod recompute;
 #[path = "train/record.rs"]
 mod record;
+#[path = "train/resolved.rs"]
+mod resolved;
 #[path = "train/rows.rs"]
 mod rows;
 #[path = "train/tiny.rs"]
