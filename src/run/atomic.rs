@@ -176,9 +176,9 @@ pub fn remove_folder(path: &Path) -> Result<()> {
         return Ok(());
     }
     let fail = |source| Error::write(path, source);
-    let grave = tempfile::Builder::new().prefix(".topalign-").tempdir_in(folder_of(path)).map_err(fail)?;
+    let grave = Temporary::folder(folder_of(path)).map_err(fail)?;
     fs::rename(path, grave.path().join("removed")).map_err(fail)?;
-    grave.close().map_err(fail)
+    grave.remove().map_err(fail)
 }
 
 /// The folder that a path is in.
