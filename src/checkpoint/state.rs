@@ -138,9 +138,9 @@ pub fn latest(run_folder: &Path, device: &Device) -> Result<Resumable> {
         return Ok(Resumable { checkpoint: None, skipped });
     }
     let faults = skipped.into_iter().map(|(folder, reason)| {
-        Fault::new(format!("no whole checkpoint to resume from: {reason}"))
-            .at(folder.display())
-            .hint("remove the damaged checkpoints, or start again: without --resume, or by `topalign run --force STAGE`")
+        Fault::new(format!("no whole checkpoint to resume from: {reason}")).at(folder.display()).hint(
+            "remove the damaged checkpoints, or start again: without --resume, or by `topalign run --force STAGE`",
+        )
     });
     Err(Error::Invalid(faults.collect()))
 }

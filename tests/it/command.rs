@@ -247,9 +247,8 @@ fn a_system_behind_an_endpoint_stands_in_the_same_table_and_goes_on_after_a_fail
 
 /// Leaves training out of the tiny recipe and puts a system behind an endpoint into it.
 fn untrained_with_agent(recipe: &Path, url: &str, limit: usize) {
-    let agent = format!(
-        "[[evaluate.agent]]\nname = \"lab\"\nurl = \"{url}\"\nmodel = \"m\"\nretries = 0\nconcurrency = 1\n"
-    );
+    let agent =
+        format!("[[evaluate.agent]]\nname = \"lab\"\nurl = \"{url}\"\nmodel = \"m\"\nretries = 0\nconcurrency = 1\n");
     let text = std::fs::read_to_string(recipe).unwrap();
     let (start, rest) = text.split_at(text.find("[sft]").unwrap());
     let rest = &rest[rest.find("[generate]").unwrap()..];
