@@ -115,7 +115,7 @@ fn one_command_runs_everything_and_a_second_one_skips_it_all() {
 
 /// `topalign run tiny.toml` must succeed; what it said.
 fn run_tiny(more: &[&str], folder: &Path) -> String {
-    let ran = topalign(&[&["run", "tiny.toml"], more].concat(), folder);
+    let ran = topalign(&[&["run", "tiny.toml"][..], more].concat(), folder);
     let stderr = text(&ran.stderr);
     assert!(ran.status.success(), "{more:?}: {stderr}");
     stderr
