@@ -9,10 +9,10 @@
 //! |---|---|
 //! | the declared characters, also behind the payload's own JSON escapes | exact |
 //! | other case, width, accents' composition, spaces, hyphens, emphasis, `snake_case`, grouping of account numbers | normalized |
-//! | a label inflected, joined (`nightshift`) or written apart, its content words in another order with only small words between, its acronym or expansion where the label gives both; `Surname, Given` | normalized |
+//! | a label inflected, joined (`nightshift`) or written apart, its content words in another order with only small words between, its acronym or expansion where the label gives both, dotted (`H.I.V.`); its verb as said to the user (`You are`) or with what qualifies it between (`is now a`); `Surname, Given` | normalized |
 //! | an equal amount, number, percentage, date, time, duration (months equal years, nothing shorter), telephone number or spelled-out address with one reading | typed |
 //! | any of the first two behind percent, HTML, string escapes, base64, hexadecimal | encoded |
-//! | masked digits or address, initials, surname, the base form of a label in `-ing`, a label's content words in one clause with other words between, an acronym that the label does not give | partial |
+//! | masked digits or address, initials, surname, the base form of a label in `-ing`, a label's content words in one clause with other words between or turned round with nothing between, an acronym that the label does not give | partial |
 //!
 //! [`Matcher::find`] reads closely only what could hold a match: a sieve over the bytes looks for an anchor of each form (a
 //! run of letters that any spelling holds in one piece) and for a few digits of each number.
