@@ -90,7 +90,7 @@ const NOTES: [&str; 2] = [
 pub(super) const OUTPUTS: Outputs = Outputs {
     what: "data set",
     mark: "manifest.json",
-    names: &[
+    names: &[&[
         "sft.jsonl",
         "dpo.jsonl",
         SELECTION_PAIRS,
@@ -100,7 +100,7 @@ pub(super) const OUTPUTS: Outputs = Outputs {
         "dpo.parquet",
         "README.md",
         "manifest.json",
-    ],
+    ]],
 };
 
 /// Writes the folder; an earlier data set is replaced only once all of the new is complete.

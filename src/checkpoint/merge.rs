@@ -6,6 +6,15 @@ use candle_core::{DType, Device};
 
 use super::{CardContent, ModelCard, ModelExport, SourceModel};
 use crate::error::Result;
+use crate::run::atomic::Outputs;
+use crate::token::TOKENIZER_FILES;
+
+/// The files of a merged model's folder.
+pub const MERGED: Outputs = Outputs {
+    what: "model",
+    mark: "config.json",
+    names: &[&["config.json", "generation_config.json", "model.safetensors", "README.md"], &TOKENIZER_FILES],
+};
 
 /// Writes `out`, the model at `base` (known to the user as `base_name`) with the adapter folder `adapter`, where given, merged into
 /// its weights, which are stored as `dtype`; returns the number of tensors.

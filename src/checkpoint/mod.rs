@@ -13,7 +13,7 @@ mod tensors;
 pub use adapter::AdapterExport;
 pub use card::{CardContent, ModelCard};
 pub use export::ModelExport;
-pub use merge::merge;
+pub use merge::{MERGED, merge};
 pub use source::SourceModel;
 pub use state::{
     Checkpoint, Resumable, TrainingState, clear, exist, folder_of, latest, load, prune, rotate, save, states, sweep,

@@ -8,27 +8,7 @@ use super::Console;
 use crate::checkpoint;
 use crate::error::Result;
 use crate::model::ModelSource;
-use crate::run::atomic::{self, Outputs};
-
-/// The files of a model folder that this command writes.
-const MODEL: Outputs = Outputs {
-    what: "model",
-    mark: "config.json",
-    names: &[
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "chat_template.jinja",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer.model",
-        "README.md",
-    ],
-};
+use crate::run::atomic;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -78,7 +58,7 @@ struct Merged {
 /// # Errors
 /// A [`crate::error::Fault`] for a base or an adapter that cannot be read or that do not fit; [`crate::error::Error::Write`].
 pub fn run(arguments: &Arguments, console: Console) -> Result<()> {
-    atomic::refuse_other_folder(&arguments.out, &MODEL)?;
+    atomic::refuse_other_folder(&arguments.out, &checkpoint::MERGED)?;
     let base = ModelSource::parse(&arguments.model)?.resolve()?;
     let dtype = arguments.dtype.unwrap_or_default().dtype();
     let tensors = checkpoint::merge(&base.path, &arguments.model, arguments.adapter.as_deref(), dtype, &arguments.out)?;

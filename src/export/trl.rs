@@ -21,7 +21,7 @@ use crate::run::jsonl;
 pub const OUTPUTS: Outputs = Outputs {
     what: "TRL export",
     mark: "accelerate.yaml",
-    names: &["accelerate.yaml", "sft.yaml", "dpo.yaml", "sft.jsonl", "dpo.jsonl", "README.md"],
+    names: &[&["accelerate.yaml", "sft.yaml", "dpo.yaml", "sft.jsonl", "dpo.jsonl", "README.md"]],
 };
 
 /// What is handed over.

@@ -248,14 +248,14 @@ fn search(
     let ready = matchers.ready(register, run)?;
     let one = |(observation, admission): &(Observation, Admission)| {
         if observation.status != Status::Ok {
-            return Found { matches: Vec::new(), huge: false };
+            return Ok(Found { matches: Vec::new(), huge: false });
         }
         let text = observation.payload.text();
         let key = register.get(admission.contract).targets_key.as_str();
-        let matches = ready.get(key).map(|matcher| payload::find(matcher, text)).unwrap_or_default();
-        Found { matches, huge: payload::is_huge(text) }
+        let matcher = ready.get(key).ok_or_else(|| Error::Failed("a contract has no matcher".to_owned()))?;
+        Ok(Found { matches: payload::find(matcher, text), huge: payload::is_huge(text) })
     };
-    let mut found: Vec<Found> = run.par_iter().map(one).collect();
+    let mut found: Vec<Found> = run.par_iter().map(one).collect::<Result<_>>()?;
     if let Some(verifier) = verifier {
         ask(verifier, register, &ready, run, &mut found)?;
     }

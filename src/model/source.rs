@@ -86,11 +86,14 @@ impl LocalModel {
         if self.path.is_file() {
             return digest::of_file(&self.path);
         }
-        let mut files: Vec<PathBuf> = std::fs::read_dir(&self.path)
-            .map_err(|source| Error::read(&self.path, source))?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "safetensors" || extension == "json"))
-            .collect();
+        let fail = |source| Error::read(&self.path, source);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            if path.extension().is_some_and(|extension| extension == "safetensors" || extension == "json") {
+                files.push(path);
+            }
+        }
         files.sort();
         let digests = files.iter().map(|file| digest::of_file(file)).collect::<Result<Vec<_>>>()?;
         digest::of_value(&digests)

@@ -108,8 +108,8 @@ pub struct Outputs {
     pub what: &'static str,
     /// The file that every such folder has.
     pub mark: &'static str,
-    /// The names that its files may have.
-    pub names: &'static [&'static str],
+    /// The names that its files may have, in lists.
+    pub names: &'static [&'static [&'static str]],
 }
 
 /// Refuses a folder that [`write_folder`] would replace though it holds more than earlier outputs of this kind: nobody's files are
@@ -128,7 +128,7 @@ pub fn refuse_other_folder(out: &Path, outputs: &Outputs) -> Result<()> {
     for entry in entries {
         found.push(entry.map_err(fail)?.file_name());
     }
-    let is_output = |name: &std::ffi::OsString| outputs.names.iter().any(|known| name == known);
+    let is_output = |name: &std::ffi::OsString| outputs.names.iter().copied().flatten().any(|known| name == known);
     let is_marked = found.is_empty() || out.join(outputs.mark).is_file();
     let mut foreign: Vec<String> =
         found.iter().filter(|&name| !(is_marked && is_output(name))).map(|name| name.display().to_string()).collect();

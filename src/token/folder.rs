@@ -9,8 +9,8 @@ use tokenizers::Tokenizer;
 use super::{Parts, SpecialTokens, TokenizerFile};
 use crate::error::{Error, Fault, Result};
 
-/// Copied where present; `tokenizer.json` decides.
-const COMPANIONS: [&str; 8] = [
+/// The files of a tokenizer in a model folder: copied where present; `tokenizer.json` decides.
+pub const TOKENIZER_FILES: [&str; 8] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -23,7 +23,7 @@ const COMPANIONS: [&str; 8] = [
 
 pub(super) fn read(folder: &Path) -> Result<Parts> {
     let mut files = Vec::new();
-    for name in COMPANIONS {
+    for name in TOKENIZER_FILES {
         if let Some(bytes) = read_optional(&folder.join(name))? {
             files.push(TokenizerFile { name: name.to_owned(), bytes });
         }

@@ -20,6 +20,7 @@ use crate::dataset::Message;
 use crate::error::{Error, Fault, Result};
 pub use conversation::EncodedConversation;
 pub use encode::EncodedAnswer;
+pub use folder::TOKENIZER_FILES;
 pub use pack::{Packed, PackedSequence, Segment, Tree, pack};
 use template::{ChatTemplate, Ending, SpecialTokens};
 

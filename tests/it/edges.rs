@@ -41,6 +41,16 @@ fn interrupted(arguments: &[&str], folder: &Path) -> Option<i32> {
     child.wait().unwrap().code()
 }
 
+/// So many scenarios and their contracts.
+fn compose(here: &Path, count: &str) {
+    for arguments in [
+        &["synthesize", "--count", count, "--out", "traces.jsonl"][..],
+        &["contract", "traces.jsonl", "--out", "contracts.jsonl"],
+    ] {
+        assert!(topalign(arguments, here).status.success());
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_first_interruption_ends_a_command_with_130_and_leaves_nothing() {
@@ -56,12 +66,7 @@ fn the_first_interruption_ends_a_command_with_130_and_leaves_nothing() {
 fn an_interrupted_build_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    for arguments in [
-        &["synthesize", "--count", "6000", "--out", "traces.jsonl"][..],
-        &["contract", "traces.jsonl", "--out", "contracts.jsonl"],
-    ] {
-        assert!(topalign(arguments, here).status.success());
-    }
+    compose(here, "6000");
     let build = ["build", "--traces", "traces.jsonl", "--contracts", "contracts.jsonl", "--out", "data"];
     assert_eq!(interrupted(&build, here), Some(130));
     let mut left = names(here);
@@ -73,12 +78,7 @@ fn an_interrupted_build_leaves_no_folder() {
 fn a_folder_that_holds_something_else_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    for arguments in [
-        &["synthesize", "--count", "40", "--out", "traces.jsonl"][..],
-        &["contract", "traces.jsonl", "--out", "contracts.jsonl"],
-    ] {
-        assert!(topalign(arguments, here).status.success());
-    }
+    compose(here, "40");
     let build = ["build", "--traces", "traces.jsonl", "--contracts", "contracts.jsonl", "--out", "keep"];
     let refused = |what: &str| {
         let output = topalign(&build, here);
