@@ -82,12 +82,17 @@ fn whole_number(value: &str) -> Option<String> {
     (!whole_digits.is_empty() && is_digits(whole, ",") && is_digits(fraction, "")).then_some(whole_digits)
 }
 
-/// Dates, times and quantities have other spellings; a code, with a capital letter that none of them has, has not.
+/// Dates, times, durations and quantities have other spellings; a code, which begins with a letter and has a capital that none of
+/// them has, has not.
 fn may_be_respelt(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_of_code = |sign: char| sign.is_ascii_uppercase() && !"APMTZ".contains(sign);
     let has_digit = value.contains(|sign: char| sign.is_ascii_digit());
-    has_digit && (!value.contains(is_of_code) || MONTHS.iter().any(|month| lower.contains(&month[..3])))
+    // Quantities and most durations begin with their number, in whatever letters their unit is (`2 HOURS`); others with `P`.
+    let begins_as_one =
+        lower.starts_with('p') || !lower.trim_start().starts_with(|sign: char| sign.is_ascii_alphabetic());
+    has_digit
+        && (begins_as_one || !value.contains(is_of_code) || MONTHS.iter().any(|month| lower.contains(&month[..3])))
 }
 
 /// Runs of letters and digits in lower case, cut where a capital begins a new word.
@@ -119,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_glance_decides_as_the_adjudicator_does() {
-        let text = "Paid $1,284.60 on March 3, 2026 at 2 PM; lastLogin by \"Anne Lee\", ticket TX-48213K, seat 12.";
+        let text = "Paid $1,284.60 on March 3, 2026 at 2 PM; lastLogin by \"Anne Lee\", ticket TX-48213K, after \
+                    120 minutes or 48 hours; BPM: 180, kg: 7, seat 12.";
         for value in [
             "1284.6",
             "$1,284.60",
@@ -141,6 +147,13 @@ mod tests {
             "284",
             "seat 12.",
             "$1,285.60",
+            "2 HOURS",
+            "180BPM",
+            "180 bpm",
+            "7KG",
+            "7 kilos",
+            "P2D",
+            "TX 48213 K",
         ] {
             assert_eq!(Text::new(text).holds(value), find_value(text, value).is_some(), "{value}");
         }
