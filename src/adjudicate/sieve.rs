@@ -193,9 +193,11 @@ impl Sieve {
         let start = bytes[..at].iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
         let end = end_of(bytes, at, |byte| !byte.is_ascii_whitespace());
         let word = &text[start..end];
+        // What comes next is looked for behind this word, so its masked address has to be seen here.
+        let has_address = self.masked_addresses && word.contains('@');
         for normalised in Normalised::both(word) {
             let has_digits = normalised.text.chars().any(char::is_numeric) && self.digits.any();
-            if has_digits || self.automaton.is_match(&normalised.text) {
+            if has_address || has_digits || self.automaton.is_match(&normalised.text) {
                 add(&(start..end), self.farthest);
                 break;
             }

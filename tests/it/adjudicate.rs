@@ -290,12 +290,21 @@ fn every_kind() -> Contract {
         {"target_id": "number", "value": "282691", "type": "number"},
         {"target_id": "small", "value": "45", "type": "number"},
         {"target_id": "text", "value": "9/10 C++", "type": "text"},
+        {"target_id": "said", "value": "has cancer", "aliases": ["is Muslim", "HIV", "breakup", "hiding his debts"], "type": "label"},
     ]))
 }
 
 /// Parts of payloads: forms of those targets, near misses, and what surrounds them.
 const PIECES: &[&str] = &[
     "gender transition",
+    "ﬃ-a*****@example.com",
+    "has lung cancer",
+    "You are now a Muslim",
+    "is",
+    "an H.I.V. test",
+    "break-up",
+    "hides debts of his",
+    "his debts are hiding",
     "Gender-Transitions",
     "transition of his gender",
     "gender and career transition",
